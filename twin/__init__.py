@@ -1,0 +1,3 @@
+"""A laboratory for LLM-serving scheduling: a simulator and a real engine that share one scheduler and its policies."""
+
+__version__ = "0.1.0"
