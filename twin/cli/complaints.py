@@ -1,0 +1,66 @@
+"""What Hydra says of a bad override, in one line that names the option and what would be right."""
+
+import re
+from typing import Any
+
+from twin.cli.errors import UserError, one_line
+from twin.cli.groups import choices, choices_with, flat, hydra_values, is_group
+from twin.nearest import nearest
+
+
+def refuse_odd(overrides: list[str]) -> None:
+    """Refuses what Hydra would take silently or answer with an internal error: sweeps, and groups without a name.
+
+    Raises Hydra's `OverrideParseException` for what is no override at all, `UserError` for the rest.
+    """
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parser = OverridesParser.create()
+    for text in overrides:
+        override = parser.parse_override(text)
+        key = override.key_or_group
+        if override.is_sweep_override():
+            raise UserError(f"{text}: one value is needed here; a list of values is a sweep, and sweeps come later")
+        if not key:
+            raise UserError(f"{text}: no option before the equals sign; write key=value")
+        if is_group(key) and not override.is_delete() and not isinstance(override.value(), str):
+            raise UserError(f"{text}: {key} takes one of the names {', '.join(choices(key))}")
+
+
+def explained(error: Exception, overrides: list[str]) -> str:
+    """One line for an exception that Hydra or OmegaConf raised on composing `overrides`."""
+    from hydra.errors import MissingConfigException, OverrideParseException
+
+    if isinstance(error, OverrideParseException):
+        return f"{error.override}: not of the form key=value ({_first_line(str(error))}); quote odd letters: key='...'"
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        return _missing_choice(error.missing_cfg_file, sorted(error.options or []))
+    typed = re.match(r"Could not (?:override|delete from config\.) '([^']+)'", str(error))
+    key = getattr(error, "full_key", None)
+    if typed and not key:
+        return _unknown_option(typed.group(1), overrides)
+    return f"{key}: {_first_line(str(error))}" if key else _first_line(str(error))
+
+
+def _missing_choice(file: str, options: list[str]) -> str:
+    group, _, name = file.rpartition("/")
+    return f"{group}={name}: no such choice{nearest(name, options)} ({group} may be: {', '.join(options)})"
+
+
+def _unknown_option(key: str, overrides: list[str]) -> str:
+    section, _, option = key.rpartition(".")
+    elsewhere = [f"{section}={name}" for name in choices_with(section, option)]
+    if elsewhere:
+        return f"{key}: the chosen {section} has no such option; it belongs to {' and '.join(elsewhere)}"
+    chosen = [text for text in overrides if is_group(text.partition("=")[0])]
+    known = list(flat(hydra_values(chosen)[0]))
+    siblings = [name for name in known if section and name.startswith(f"{section}.")]
+    top = sorted({name.partition(".")[0] for name in known})
+    listed = f"options of {section}: {', '.join(siblings)}" if siblings else f"options and groups: {', '.join(top)}"
+    return f"{key}: no such option{nearest(key, known)} ({listed})"
+
+
+def _first_line(message: Any) -> str:
+    skipped = ("See https", "Error parsing override")
+    lines = [line for line in message.split("\n") if line.strip() and not line.startswith(skipped)]
+    return one_line(lines[0].replace("LexerNoViableAltException:", "cannot read")) if lines else "not readable"

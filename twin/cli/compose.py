@@ -1,0 +1,65 @@
+"""From the words of the command line to one plain dict, by Hydra's compose API.
+
+Hydra reads `conf/`, applies the overrides and resolves interpolations; what it says of a bad override is put into
+one line by `twin.cli.complaints`. Two things are not Hydra's: `policy=NAME` names a file (so it becomes
+`policy.name=NAME`, and a policy's own parameters are keys to add), and distributions need no quotes.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from twin.cli.errors import UserError
+from twin.cli.groups import hydra_values
+from twin.cli.quoting import OVERRIDE, quoted
+
+POLICY_OPTIONS = ("name", "preemption_mode", "victim", "preempt_for_seat")  # of every policy; others are its own
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A composed configuration: `values` is plain and resolved; `run_dir` is `hydra.run.dir`."""
+
+    values: dict[str, Any]
+    run_dir: Path
+    overrides: tuple[str, ...] = ()  # as they were typed
+
+    def given(self, key: str) -> bool:
+        """Whether the command line sets `key` itself (a preset or default does not count)."""
+        return any(key_of(override) == key for override in self.overrides)
+
+
+def compose(overrides: list[str]) -> Composed:
+    """Composes `conf/config.yaml` with the overrides. Raises `UserError` for any that is wrong."""
+    for override in overrides:
+        if override in ("-m", "--multirun"):
+            raise UserError(f"{override}: sweeps over several values come later; give each option one value")
+        if override.startswith("-"):
+            raise UserError(f"{override}: unknown flag; options are written key=value, see --help")
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from twin.cli.complaints import explained, refuse_odd
+
+    for_hydra = [_for_hydra(override) for override in overrides]
+    try:
+        refuse_odd(for_hydra)
+        values, run_dir = hydra_values(for_hydra)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(explained(error, for_hydra)) from error
+    return Composed(values, Path(run_dir), tuple(overrides))
+
+
+def key_of(override: str) -> str:
+    """The option that an override sets; empty when it is no assignment."""
+    match = OVERRIDE.fullmatch(override)
+    return match["key"] if match else ""
+
+
+def _for_hydra(override: str) -> str:
+    match = OVERRIDE.fullmatch(override)
+    if match and match["key"] == "policy":
+        return f"policy.name={match['value']}"
+    if match and match["key"].startswith("policy.") and match["key"].removeprefix("policy.") not in POLICY_OPTIONS:
+        return f"++{match['key']}={match['value']}"
+    return quoted(override)

@@ -1,0 +1,98 @@
+"""What values the options may take that belong to no other package: one line an option.
+
+Trace, model, GPU and latency check their own; what is here would otherwise be found out in the middle of a run.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from twin.cli.errors import UserError
+from twin.cli.groups import flat
+
+
+class Rule(NamedTuple):
+    """What a value must be: the test, and the words for it."""
+
+    allows: Callable[[Any], bool]
+    words: str
+
+
+def is_number(value: Any) -> bool:
+    """An integer or a finite float; true and false are neither."""
+    return type(value) in (int, float) and value - value == 0
+
+
+def integer(least: int) -> Rule:
+    """An integer of at least `least`."""
+    return Rule(lambda value: type(value) is int and value >= least, f"an integer of at least {least}")
+
+
+def one_of(*names: str) -> Rule:
+    """One of some words."""
+    return Rule(lambda value: value in names, " or ".join(names))
+
+
+def or_null(rule: Rule) -> Rule:
+    """What the rule allows, or null."""
+    return Rule(lambda value: value is None or rule.allows(value), f"{rule.words}, or null")
+
+
+SWITCH = Rule(lambda value: type(value) is bool, "true or false")
+SHARE = Rule(lambda value: is_number(value) and 0 < value <= 1, "a share, above 0 and at most 1")
+SHARE_BELOW_1 = Rule(lambda value: is_number(value) and 0 <= value < 1, "a share, at least 0 and below 1")
+POSITIVE = Rule(lambda value: is_number(value) and value > 0, "a number above 0")
+NOT_NEGATIVE = Rule(lambda value: is_number(value) and value >= 0, "a number of at least 0")
+WORD = Rule(lambda value: isinstance(value, str) and value != "", "a name")
+
+RULES = {
+    "policy.name": WORD,
+    "policy.preemption_mode": one_of("recompute", "swap", "auto"),
+    "policy.victim": or_null(one_of("last", "longest", "least_computed", "most_remaining", "lowest_priority")),
+    "policy.preempt_for_seat": SWITCH,
+    "policy_path": or_null(WORD),
+    "scheduler.max_num_seqs": integer(1),
+    "scheduler.max_num_batched_tokens": integer(1),
+    "scheduler.enable_chunked_prefill": SWITCH,
+    "scheduler.long_prefill_token_threshold": integer(0),
+    "scheduler.async_scheduling": SWITCH,
+    "cache.block_size": integer(1),
+    "cache.gpu_memory_utilization": SHARE,
+    "cache.num_gpu_blocks": or_null(integer(1)),
+    "cache.swap_space_gib": NOT_NEGATIVE,
+    "cache.num_cpu_blocks": or_null(integer(0)),
+    "cache.enable_prefix_caching": SWITCH,
+    "cache.watermark": SHARE_BELOW_1,
+    "cache.allocator": or_null(one_of("paged", "contiguous")),
+    "parallel.tensor_parallel_size": integer(1),
+    "parallel.pipeline_parallel_size": integer(1),
+    "swap.bandwidth_gib_s": or_null(POSITIVE),
+    "swap.per_copy_s": NOT_NEGATIVE,
+    "swap.overlap": SWITCH,
+    "slo.ttft_s": or_null(POSITIVE),
+    "slo.tpot_s": or_null(POSITIVE),
+    "slo.e2e_s": or_null(POSITIVE),
+    "output.figures": SWITCH,
+    "output.report": SWITCH,
+    "output.timeline": SWITCH,
+    "output.decisions": SWITCH,
+    "simulate.step_by_step": SWITCH,
+    "simulate.max_wall_s": or_null(POSITIVE),
+    "seed": integer(0),
+    "seeds": integer(1),
+    "warmup_s": NOT_NEGATIVE,
+    "warmup_requests": integer(0),
+}
+
+
+def check_options(values: dict[str, Any]) -> None:
+    """Raises `UserError` for the first option whose value is not allowed, or that was deleted."""
+    given = flat(values)
+    for name, rule in RULES.items():
+        if name not in given:
+            raise UserError(f"{name}: missing; it must be {rule.words}")
+        if not rule.allows(given[name]):
+            raise UserError(f"{name}={_shown(given[name])}: must be {rule.words}")
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
