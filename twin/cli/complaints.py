@@ -5,34 +5,36 @@ from typing import Any
 
 from twin.cli.errors import UserError, one_line
 from twin.cli.groups import choices, choices_with, flat, hydra_values, is_group
+from twin.cli.quoting import key_of
 from twin.nearest import nearest
 
 
-def refuse_odd(overrides: list[str]) -> None:
-    """Refuses what Hydra would take silently or answer with an internal error: sweeps, and groups without a name.
+def refuse_odd(typed: str, for_hydra: str) -> None:
+    """Refuses what Hydra cannot read, would take silently, or would answer with an internal error.
 
-    Raises Hydra's `OverrideParseException` for what is no override at all, `UserError` for the rest.
+    `for_hydra` is the override in Hydra's grammar, `typed` what the user wrote. Raises `UserError`.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
 
-    parser = OverridesParser.create()
-    for text in overrides:
-        override = parser.parse_override(text)
-        key = override.key_or_group
-        if override.is_sweep_override():
-            raise UserError(f"{text}: one value is needed here; a list of values is a sweep, and sweeps come later")
-        if not key:
-            raise UserError(f"{text}: no option before the equals sign; write key=value")
-        if is_group(key) and not override.is_delete() and not isinstance(override.value(), str):
-            raise UserError(f"{text}: {key} takes one of the names {', '.join(choices(key))}")
+    try:
+        override = OverridesParser.create().parse_override(for_hydra)
+    except HydraException as error:
+        hint = f"write key=value, with odd letters in quotes: \"{key_of(typed) or 'key'}='...'\""
+        raise UserError(f"{typed}: cannot be read ({_first_line(str(error))}); {hint}") from error
+    key = override.key_or_group
+    if override.is_sweep_override():
+        raise UserError(f"{typed}: one value is needed here; a list of values is a sweep, and sweeps come later")
+    if not key:
+        raise UserError(f"{typed}: no option before the equals sign; write key=value")
+    if is_group(key) and not override.is_delete() and not isinstance(override.value(), str):
+        raise UserError(f"{typed}: {key} takes one of the names {', '.join(choices(key))}")
 
 
 def explained(error: Exception, overrides: list[str]) -> str:
     """One line for an exception that Hydra or OmegaConf raised on composing `overrides`."""
-    from hydra.errors import MissingConfigException, OverrideParseException
+    from hydra.errors import MissingConfigException
 
-    if isinstance(error, OverrideParseException):
-        return f"{error.override}: not of the form key=value ({_first_line(str(error))}); quote odd letters: key='...'"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _missing_choice(error.missing_cfg_file, sorted(error.options or []))
     typed = re.match(r"Could not (?:override|delete from config\.) '([^']+)'", str(error))
@@ -53,11 +55,14 @@ def _unknown_option(key: str, overrides: list[str]) -> str:
     if elsewhere:
         return f"{key}: the chosen {section} has no such option; it belongs to {' and '.join(elsewhere)}"
     chosen = [text for text in overrides if is_group(text.partition("=")[0])]
-    known = list(flat(hydra_values(chosen)[0]))
+    made = hydra_values(chosen)
+    known = list(flat(made.values))
+    top = sorted({*made.values, *made.choices})
     siblings = [name for name in known if section and name.startswith(f"{section}.")]
-    top = sorted({name.partition(".")[0] for name in known})
-    listed = f"options of {section}: {', '.join(siblings)}" if siblings else f"options and groups: {', '.join(top)}"
-    return f"{key}: no such option{nearest(key, known)} ({listed})"
+    if siblings:
+        return f"{key}: no such option{nearest(key, siblings)} (options of {section}: {', '.join(siblings)})"
+    hint = nearest(key, [*known, *top]) or nearest(section, top)
+    return f"{key}: no such option{hint} (options and groups: {', '.join(top)})"
 
 
 def _first_line(message: Any) -> str:

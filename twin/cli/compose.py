@@ -11,7 +11,7 @@ from typing import Any
 
 from twin.cli.errors import UserError
 from twin.cli.groups import hydra_values
-from twin.cli.quoting import OVERRIDE, quoted
+from twin.cli.quoting import OVERRIDE, key_of, quoted
 
 POLICY_OPTIONS = ("name", "preemption_mode", "victim", "preempt_for_seat")  # of every policy; others are its own
 
@@ -22,6 +22,7 @@ class Composed:
 
     values: dict[str, Any]
     run_dir: Path
+    choices: dict[str, str]  # of every group
     overrides: tuple[str, ...] = ()  # as they were typed
 
     def given(self, key: str) -> bool:
@@ -42,18 +43,13 @@ def compose(overrides: list[str]) -> Composed:
     from twin.cli.complaints import explained, refuse_odd
 
     for_hydra = [_for_hydra(override) for override in overrides]
+    for typed, override in zip(overrides, for_hydra, strict=True):
+        refuse_odd(typed, override)
     try:
-        refuse_odd(for_hydra)
-        values, run_dir = hydra_values(for_hydra)
+        made = hydra_values(for_hydra)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(explained(error, for_hydra)) from error
-    return Composed(values, Path(run_dir), tuple(overrides))
-
-
-def key_of(override: str) -> str:
-    """The option that an override sets; empty when it is no assignment."""
-    match = OVERRIDE.fullmatch(override)
-    return match["key"] if match else ""
+    return Composed(made.values, Path(made.run_dir), made.choices, tuple(overrides))
 
 
 def _for_hydra(override: str) -> str:

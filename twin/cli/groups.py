@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
@@ -23,22 +23,28 @@ def choices_with(group: str, option: str) -> list[str]:
     return [name for name in choices(group) if pattern.search((CONF / group / f"{name}.yaml").read_text("utf-8"))]
 
 
-def hydra_values(overrides: list[str]) -> tuple[dict[str, Any], str]:
-    """The composed values, plain and resolved, and `hydra.run.dir`; overrides are in Hydra's own grammar.
+class HydraValues(NamedTuple):
+    """What Hydra made of `conf/` and the overrides."""
 
-    Raises `HydraException` and `OmegaConfBaseException` for what is wrong with them.
-    """
+    values: dict[str, Any]  # plain and resolved, without Hydra's own
+    run_dir: str  # hydra.run.dir
+    choices: dict[str, str]  # the choice of every group of ours
+
+
+def hydra_values(overrides: list[str]) -> HydraValues:
+    """Composes; overrides are in Hydra's own grammar. Raises `HydraException` and `OmegaConfBaseException`."""
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF), job_name="twin"):
         config = compose("config", overrides=overrides, return_hydra_config=True)
     run_dir = str(config.hydra.run.dir)
+    chosen = {str(group): str(name) for group, name in config.hydra.runtime.choices.items() if is_group(str(group))}
     OmegaConf.set_struct(config, False)
     del config["hydra"]
     values = OmegaConf.to_container(config, resolve=True)
     assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items()}, run_dir
+    return HydraValues({str(key): value for key, value in values.items()}, run_dir, chosen)
 
 
 def flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -12,6 +12,12 @@ UNQUOTED = ("trace.arrivals", "trace.prompt_tokens", "trace.output_tokens", "tra
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[^=]+)=(?P<value>.*)", re.DOTALL)
 
 
+def key_of(override: str) -> str:
+    """The option that an override sets; empty when it is no assignment."""
+    match = OVERRIDE.fullmatch(override)
+    return match["key"] if match else ""
+
+
 def quoted(override: str) -> str:
     """The override as Hydra needs it; unchanged when it is another option's, or quoted already."""
     match = OVERRIDE.fullmatch(override)

@@ -1,0 +1,153 @@
+"""A policy is one file: found by name, with its parameters; one line with file and line where it cannot be had."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from twin.policies_registry import find, folders, names
+from twin.policy_parameters import PolicyFileError
+
+GOOD = '''"""A policy of one's own."""
+
+from typing import Literal
+
+from twin.policy import Policy
+
+
+class Mine(Policy):
+    """Longest first, sometimes."""
+
+    def __init__(self, alpha: float = 0.5, depth: int | None = None, kind: Literal["a", "b"] = "a", on: bool = False):
+        if alpha < 0:
+            raise ValueError("alpha must not be negative")
+        self.alpha, self.depth, self.kind, self.on = alpha, depth, kind, on
+'''
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    return tmp_path / "policies"
+
+
+def complaint(folder: Path, text: str, **given: object) -> str:
+    (folder / "mine.py").write_text(text)
+    with pytest.raises(PolicyFileError) as caught:
+        find("mine").build(given)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_dropped_into_policies_works_at_once(own_folder):
+    (own_folder / "mine.py").write_text(GOOD)
+    found = find("mine")
+    policy, values = found.build({"alpha": 1, "kind": "b"})
+    assert values == {"alpha": 1.0, "depth": None, "kind": "b", "on": False}
+    assert (policy.alpha, policy.kind) == (1.0, "b")  # type: ignore[attr-defined]
+    assert found.policy.__name__ == "Mine" and found.file == own_folder / "mine.py"
+    assert found.sha256 == hashlib.sha256(GOOD.encode()).hexdigest()
+    assert [parameter.type_text for parameter in found.parameters] == ["float", "int or null", "a|b", "bool"]
+
+
+def test_working_directory_before_policy_path_before_built_in(own_folder, tmp_path):
+    path = tmp_path / "elsewhere"
+    path.mkdir()
+    (path / "mine.py").write_text(GOOD)
+    (path / "fcfs.py").write_text(GOOD)
+    assert [folder for folder in folders(path)][:2] == [own_folder, path]
+    assert find("mine", path).file == path / "mine.py"
+    assert find("fcfs", path).file == path / "fcfs.py"
+    (own_folder / "mine.py").write_text(GOOD)
+    assert find("mine", path).file == own_folder / "mine.py"
+
+
+def test_listing_imports_nothing(own_folder):
+    (own_folder / "broken.py").write_text("this is no Python")
+    (own_folder / "_helper.py").write_text("")
+    assert "broken" in names() and "_helper" not in names() and "fcfs" in names()
+
+
+def test_a_changed_file_is_another_policy(own_folder):
+    (own_folder / "mine.py").write_text(GOOD)
+    first = find("mine")
+    (own_folder / "mine.py").write_text(GOOD.replace("0.5", "0.25"))
+    assert find("mine").parameters[0].default == 0.25
+    assert find("mine").sha256 != first.sha256
+
+
+def test_only_the_file_asked_for_is_imported(own_folder):
+    (own_folder / "mine.py").write_text(GOOD)
+    (own_folder / "other.py").write_text("raise SystemExit(3)")
+    find("mine")
+
+
+def test_an_entry_point_of_a_package_is_found(monkeypatch, own_folder, tmp_path):
+    package = tmp_path / "site"
+    (package / "theirs-1.0.dist-info").mkdir(parents=True)
+    (package / "theirs-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (package / "theirs-1.0.dist-info" / "entry_points.txt").write_text("[twin.policies]\ntheirs = theirs_mod:Mine\n")
+    (package / "theirs_mod.py").write_text(GOOD)
+    monkeypatch.syspath_prepend(str(package))
+    assert find("theirs").file == package / "theirs_mod.py"
+    assert "theirs" in names()
+
+
+def test_an_unknown_name_is_answered_with_the_closest(own_folder):
+    (own_folder / "mine.py").write_text(GOOD)
+    with pytest.raises(PolicyFileError, match=r"policy=mime: no such policy; did you mean mine\? \(policies: .*mine"):
+        find("mime")
+    with pytest.raises(PolicyFileError, match="name of its file"):
+        find("../mine")
+
+
+def test_a_missing_policy_path_is_named():
+    with pytest.raises(PolicyFileError, match="policy_path=nowhere: no such folder"):
+        find("fcfs", "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"alhpa": 1}, ["policy.alhpa", "did you mean policy.alpha?", "policy.depth"]),
+        ({"alpha": "high"}, ["policy.alpha=high", "float"]),
+        ({"alpha": True}, ["policy.alpha=True", "float"]),
+        ({"depth": 1.5}, ["policy.depth=1.5", "int or null"]),
+        ({"kind": "c"}, ["policy.kind=c", "a|b"]),
+        ({"on": 1}, ["policy.on=1", "bool"]),
+        ({"alpha": -1.0}, ["policy=mine", "alpha must not be negative"]),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_would_be_right(own_folder, given, words):
+    message = complaint(own_folder, GOOD, **given)
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1\ndef broken(:\n", ["mine.py:2:", "syntax"]),
+        ("import os\nimport no_such_module\n", ["mine.py:2:", "no_such_module"]),
+        ("x = 1\ny = x / 0\n", ["mine.py:2:", "ZeroDivisionError"]),
+        ("x = 1\n", ["mine.py:1:", "no class derived from twin.policy.Policy"]),
+        (GOOD + "\n\nclass Second(Mine):\n    '''Another.'''\n", ["mine.py:17:", "Mine (line 8)", "Second (line 17)"]),
+        (GOOD.replace("alpha: float = 0.5", "alpha=0.5"), ["mine.py:8:", "parameter alpha of Mine has no type"]),
+        (GOOD.replace("depth: int | None", "depth: list"), ["mine.py:8:", "parameter depth of Mine must be int"]),
+        (GOOD.replace("depth: int | None", "depth: 'Nope'"), ["mine.py:8:", "Nope"]),
+        (GOOD.replace("on: bool = False", "**rest: int"), ["mine.py:8:", "rest", "by name"]),
+        (GOOD.replace("alpha", "victim"), ["mine.py:8:", "parameter victim", "choose another"]),
+        (GOOD.replace('    """Longest first, sometimes."""\n', ""), ["mine.py:8:", "Mine has no docstring"]),
+        (GOOD.replace("alpha: float = 0.5", "alpha: float"), ["policy.alpha", "policy=mine needs it (float)"]),
+    ],
+)
+def test_a_bad_file_is_one_line_with_its_place(own_folder, text, words):
+    message = complaint(own_folder, text)
+    for word in words:
+        assert word in message
+
+
+def test_a_helper_class_with_an_underscore_is_not_a_second_policy(own_folder):
+    (own_folder / "mine.py").write_text(GOOD + "\n\nclass _Helper(Policy):\n    pass\n")
+    assert find("mine").policy.__name__ == "Mine"

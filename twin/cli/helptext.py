@@ -1,0 +1,93 @@
+"""`--help` of a command that takes options: made from `conf/`, its comments, and the policy's constructor."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from twin.cli.compose import POLICY_OPTIONS, Composed, compose
+from twin.cli.groups import CONF, choices, flat
+from twin.policies_registry import PolicyFile, find, names
+from twin.policy_parameters import PolicyFileError
+
+COMMENTED = re.compile(r"^(?P<indent> *)(?P<key>\w+):(?P<value>[^#]*)(?:#\s*(?P<comment>.*))?$")
+
+
+def wants_help(words: list[str]) -> bool:
+    """Whether the words ask for help."""
+    return "--help" in words or "-h" in words
+
+
+def help_text(command: str, does: str, example: str, words: list[str], sections: Iterable[str] | None = None) -> str:
+    """Usage, groups, options with their values under the choices among `words`, one example.
+
+    `sections` restricts groups and options to those that the command reads; None shows all.
+    """
+    composed = compose([word for word in words if word not in ("--help", "-h")])
+    shown = [name for name in composed.values if sections is None or name in sections]
+    lines = [f"usage: python -m twin {command} [group=choice ...] [option=value ...]", "", does, ""]
+    lines += ["groups (the choice now: all choices)", *_table(_groups(composed, shown)), ""]
+    lines += ["options (the value now: what it is)", *_table(_options(composed, shown)), ""]
+    if "policy" in shown:
+        lines += _policy(composed)
+    return "\n".join([*lines, f"example: {example}", ""])
+
+
+def _groups(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
+    if "policy" in shown:
+        yield f"policy={composed.values['policy']['name']}", " ".join(names(composed.values["policy_path"]))
+    for group, chosen in sorted(composed.choices.items()):
+        if len(choices(group)) > 1 and (group in shown or group == "system"):
+            yield f"{group}={chosen}", " ".join(choices(group))
+
+
+def _options(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
+    comments = _comments(CONF / "config.yaml", "")
+    for group, chosen in composed.choices.items():
+        comments |= _comments(CONF / group / f"{chosen}.yaml", f"{group}.")
+    for name, value in flat({section: composed.values[section] for section in shown}).items():
+        if not name.startswith("policy.") or name.removeprefix("policy.") in POLICY_OPTIONS:
+            yield f"{name}={_shown(value)}", comments.get(name, "")
+
+
+def _policy(composed: Composed) -> list[str]:
+    try:
+        policy = find(str(composed.values["policy"]["name"]), composed.values["policy_path"])
+    except PolicyFileError as error:
+        return [f"policy: {error}", ""]
+    summary = (policy.policy.__doc__ or "").strip().split("\n")[0]
+    rows = list(_parameters(policy))
+    own = _table(rows) if rows else ["  it has no parameters of its own"]
+    return [f"policy={policy.name} ({policy.policy.__name__} of {policy.file}): {summary}", *own, ""]
+
+
+def _parameters(policy: PolicyFile) -> Iterator[tuple[str, str]]:
+    for parameter in policy.parameters:
+        default = "?" if parameter.required else _shown(parameter.default)
+        yield f"policy.{parameter.name}={default}", parameter.type_text
+
+
+def _comments(file: Path, prefix: str) -> dict[str, str]:
+    """Option name to the comment behind it, for a file of at most two levels."""
+    comments: dict[str, str] = {}
+    section = ""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        match = COMMENTED.match(line)
+        if match is None:
+            continue
+        if not match["indent"]:
+            section = f"{match['key']}." if not match["value"].strip() else ""
+        name = f"{prefix}{section if match['indent'] else ''}{match['key']}"
+        if match["comment"]:
+            comments[name] = match["comment"]
+    return comments
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> list[str]:
+    rows = list(rows)
+    width = min(44, max((len(left) for left, _ in rows), default=0))
+    return [f"  {left:<{width}}  {right}".rstrip() for left, right in rows]
+
+
+def _shown(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
