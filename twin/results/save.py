@@ -1,0 +1,84 @@
+"""Writes the folder of a run."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from twin.results import folder as files
+from twin.results.folder import RunFolder, plain
+from twin.results.record import Record
+from twin.results.summary import Summary
+from twin.results.tables import requests_table, steps_table, write_parquet
+
+
+def provenance(
+    *,
+    command: str,
+    policy: Mapping[str, Any],
+    versions: Mapping[str, str],
+    trace: Mapping[str, Any] | None = None,
+    latency: Mapping[str, Any] | None = None,
+    warnings: Iterable[str] = (),
+) -> dict[str, Any]:
+    """What a run says of its making: the section `provenance` of config.yaml, which the report shows.
+
+    `command`: the command line. `policy`: `class`, `file`, `sha256`, and perhaps `description`. `trace`: what was
+    read, dropped and why, e.g. `{"read": 100, "kept": 98, "dropped": {"no output": 2}}`; `latency`: what the model
+    says of itself. Anything else in these mappings is shown as it stands.
+    """
+    return plain({
+        "command": command, "versions": versions, "policy": policy, "trace": trace or {}, "latency": latency or {},
+        "warnings": list(warnings),
+    })  # fmt: skip
+
+
+def save_run(
+    path: str | Path,
+    record: Record,
+    summary: Summary,
+    config: Mapping[str, Any],
+    *,
+    figures: bool = True,
+    report: bool = True,
+    timeline: bool = False,
+) -> None:
+    """config.yaml, requests.parquet, steps.parquet, summary.json; then what is asked of figures, report and timeline.
+
+    The numbers are in place before the pictures are begun, so that nothing that goes wrong with these costs them. What
+    an earlier run left in the folder goes, but for decisions.jsonl.gz, which is written while a run goes on.
+    `config` is everything resolved, with the section of `provenance`. Raises OutputError.
+    """
+    with RunFolder(path) as folder:
+        folder.config(config)
+        tables = {files.REQUESTS: requests_table(record.requests), files.STEPS: steps_table(record.steps)}
+        for name, table in tables.items():
+            with folder.writing(name) as handle:
+                write_parquet(table, handle)
+        folder.summary(summary)
+    _remove_pictures(folder.path)
+    with RunFolder(path) as folder:
+        if figures:
+            _write_figures(folder, record, config.get("slo"))
+        if report:
+            from twin.results.report import report_html
+
+            folder.text(files.REPORT, report_html(config, summary, record.requests, record.steps))
+        if timeline:
+            from twin.results.timeline import timeline_lines
+
+            folder.gzipped(files.TIMELINE, timeline_lines(record.requests, record.steps))
+
+
+def _write_figures(folder: RunFolder, record: Record, slo: Mapping[str, float | None] | None) -> None:
+    from twin.results.figures import figures
+    from twin.results.style import save_png
+
+    for name, figure in figures(record.requests, record.steps, slo).items():
+        with folder.writing(f"figures/{name}.png") as handle:
+            save_png(figure, handle)
+
+
+def _remove_pictures(path: Path) -> None:
+    """Figures of another run beside this one's numbers would be a lie."""
+    for old in (path / files.REPORT, path / files.TIMELINE, *(path / "figures").glob("*.png")):
+        old.unlink(missing_ok=True)
