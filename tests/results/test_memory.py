@@ -35,6 +35,13 @@ def test_blocks_given_back_in_the_step_that_took_them_count_where_the_record_tel
     assert found["kv_usage_peak"] == 0.5
 
 
+def test_a_run_of_equal_steps_fills_the_pool_evenly_and_then_lets_go():
+    """From 4 blocks to 8 over two seconds, when all are released; a second later the run ends."""
+    table = steps(start_s=[0.0, 1.0], duration_s=[1.0, 2.0], repeat=[1, 2], used_blocks=[4, 0])
+    made = record(requests(finish_s=[4.0]), table, during_blocks=np.array([4, 8]))
+    assert summarize(made)["kv_usage_mean"] == pytest.approx((4 + 6 * 2 + 0) / 4 / 16)
+
+
 def test_idle_time_counts_and_keeps_what_was_held():
     """A second from 0 to 8 blocks, two seconds at 8, a second back to 0."""
     table = steps(start_s=[0.0, 3.0], duration_s=[1.0, 1.0], used_blocks=[8, 0])

@@ -11,8 +11,8 @@ def kv_usage(record: Record, window: Window) -> dict[str, float | None]:
     """Referenced blocks over all blocks, time-weighted over the window; the mean over the replicas.
 
     Blocks that only keep a cached prefix for later are not used (case met-11): `kv_resident_mean` counts both. A step
-    that ends a request takes and gives back its blocks: where the record says what was used *during* the row, single
-    steps count with that and the peak is of that; else usage goes linearly from row end to row end.
+    that ends a request gives back its blocks: where the record says what was used *during* a row's last step, that
+    counts, and the peak is of that; else usage goes linearly from row end to row end.
     `kv_waste_fraction` is 1 - tokens held / slots allocated, both averaged over time (PagedAttention, 2023, figure 2).
     """
     steps = record.steps
@@ -21,12 +21,12 @@ def kv_usage(record: Record, window: Window) -> dict[str, float | None]:
         return dict.fromkeys(keys)
     used = steps["used_blocks"].astype(np.float64)
     during = used if record.during_blocks is None else np.maximum(record.during_blocks, used)
-    # In a run of equal decode steps blocks are added one by one: there the linear way is the right one.
-    single = None if record.during_blocks is None else np.where(steps["repeat"] == 1, during, np.nan)
+    single = steps["repeat"] == 1
     mean, resident, held, allocated = [], [], [], []
     for rows in replicas(steps):
         at, span = rows.at, (window.start_s, window.end_s)
-        mean.append(time_mean(rows, used[at], *span, during=None if single is None else single[at]))
+        while_running = None if record.during_blocks is None else during[at]
+        mean.append(time_mean(rows, used[at], *span, during=while_running, single=single[at]))
         resident.append(time_mean(rows, used[at] + steps["cached_blocks"][at], *span))
         if record.held_tokens is not None:
             held.append(time_mean(rows, record.held_tokens[at], *span))

@@ -72,7 +72,8 @@ def _warnings(made: Mapping[str, Any], summary: Mapping[str, Any]) -> list[str]:
 def _numbers(summary: Mapping[str, Any]) -> list[str]:
     view = overview(summary)
     latencies = [(f"{row.name} ({row.unit})", *row.cells) for row in view.latency]
-    cards = [page.card(name, page.facts(facts)) for name, facts in view.facts()]
+    by_length = sorted(view.facts(), key=lambda group: -len(group[1]))  # tall cards beside tall ones
+    cards = [page.card(name, page.facts(facts)) for name, facts in by_length]
     return [
         f'<div class="cards">{"".join(cards)}</div>',
         page.heading("Latency"),
