@@ -29,13 +29,13 @@ def first_object(source: Source) -> dict[str, object]:
         return {}
 
 
-def csv_cells(source: Source, rows: Rows) -> dict[str, tuple[str, ...]]:
+def csv_cells(source: Source, rows: Rows) -> dict[str, list[str]]:
     """The columns of a CSV file by the names in its header; blank lines do not count, whatever ends a line.
 
     A row of another width than the header's is rejected. Raises ValueError when no table can be made of it.
     """
     lines = csv.reader(io.StringIO(source.require_text("csv"), newline=""))
-    table: list[list[str]] = []
+    table: list[str] = []  # row after row: a million small lists would keep the garbage collector busy
     names: list[str] = []
     try:
         for cells in lines:
@@ -44,7 +44,10 @@ def csv_cells(source: Source, rows: Rows) -> dict[str, tuple[str, ...]]:
             if not names:
                 names = [name.strip() for name in cells]
                 continue
-            table.append(cells)
+            if len(cells) != len(names):
+                rows.reject(len(rows), f"{len(cells)} fields, the header has {len(names)}")
+                cells = (cells + [""] * len(names))[: len(names)]
+            table += cells
             rows.lines.append(lines.line_num)
     except csv.Error as problem:
         raise ValueError(f"{source.path}:{lines.line_num}: {problem}") from None
@@ -53,13 +56,7 @@ def csv_cells(source: Source, rows: Rows) -> dict[str, tuple[str, ...]]:
             raise ValueError(f"{source.path}:1: two columns are named {name!r}")
     if not table:
         raise ValueError(f"{source.path}: no rows below the header")
-    width = len(names)
-    if set(map(len, table)) != {width}:
-        for row, cells in enumerate(table):
-            if len(cells) != width:
-                rows.reject(row, f"{len(cells)} fields, the header has {width}")
-                table[row] = (cells + [""] * width)[:width]
-    return dict(zip(names, zip(*table, strict=True), strict=True))
+    return {name: table[place :: len(names)] for place, name in enumerate(names)}
 
 
 def jsonl_cells(source: Source, rows: Rows, wanted: Collection[str]) -> tuple[dict[str, list[object]], list[str]]:
