@@ -1,10 +1,12 @@
 """The two Parquet files as others read them."""
 
 import io
+import subprocess
+import sys
 
 from pyarrow import parquet
 
-from tests.results.records import two
+from tests.results.records import record, requests, two
 from twin.results.tables import requests_table, steps_table, write_parquet
 
 REQUESTS = (
@@ -39,3 +41,30 @@ def test_samples_of_a_request_are_not_a_column():
     made = two()
     made.requests["n"] = made.requests["priority"] + 1
     assert requests_table(made.requests).column_names == REQUESTS
+
+
+def test_any_text_comes_back():
+    made = record(requests(user=["Zoë", None, "", "東京"]))
+    buffer = io.BytesIO()
+    write_parquet(requests_table(made.requests), buffer)
+    assert parquet.read_table(buffer).column("user").to_pylist() == ["Zoë", None, "", "東京"]
+
+
+def test_an_empty_table_has_its_columns():
+    made = two()
+    assert steps_table({name: column[:0] for name, column in made.steps.items()}).num_rows == 0
+
+
+def test_writing_and_reading_imports_no_pandas(tmp_path):
+    """It takes half a second, as long as many a run."""
+    program = (
+        "import sys\n"
+        "from tests.results.records import two\n"
+        "from twin.results.save import save_run\n"
+        "from twin.results.load import load_run\n"
+        "from twin.results.summary import summarize\n"
+        f"save_run({str(tmp_path)!r}, two(), summarize(two()), {{}})\n"
+        f"load_run({str(tmp_path)!r})\n"
+        "sys.exit('pandas' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
