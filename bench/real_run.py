@@ -100,7 +100,7 @@ def run_errors(requests: list[dict], step_s: StepTime, chosen: np.ndarray) -> di
 
 
 def read_points(path: Path) -> list[dict]:
-    """Closed-loop runs of TensorRT-LLM with Llama-3.1-8B in bf16 on one H100: lengths, concurrency and mean TPOT."""
+    """Closed-loop runs of TensorRT-LLM with Llama-3.1-8B on one H100 (precision not stated; its times are those of bf16)."""
     with path.open(newline="") as file:
         wanted = {"model_path": "meta-llama/Llama-3.1-8B-Instruct", "system": "h100_sxm", "tp_size": "1"}
         return [row for row in csv.DictReader(file) if all(row[key] == value for key, value in wanted.items())]
