@@ -16,11 +16,10 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
     "twin/nearest.py": (),
     "twin/policy_parameters.py": ("twin.nearest",),
     "twin/policies_registry.py": ("twin.nearest", "twin.policy", "twin.policy_parameters"),
-    "twin/memory.py": ("twin.latency",),
+    "twin/memory": (),
     "twin/core": ("twin.policy",),
-    "twin/latency": ("twin.core.batch",),
-    "twin/sim": ("twin.core", "twin.latency", "twin.policy", "twin.nearest", "twin.policies_registry", "traces")
-    + ("twin.policy_parameters", "twin.results.record"),
+    "twin/latency": ("twin.core.batch", "twin.memory"),
+    "twin/sim": ("twin.core", "twin.latency", "twin.policy"),
     "twin/results": (),
 }
 STANDARD_LIBRARY_ONLY = ("twin/policy.py", "twin/core", "policies", "twin/nearest.py", "twin/cli/main.py")

@@ -84,9 +84,7 @@ def test_hydra_users_find_what_they_know():
 
 
 def test_distributions_need_no_quotes():
-    trace = values("trace=synthetic", "trace.arrivals=gamma(8,cv=2)", "trace.output_tokens=choice(1:0.5,200:0.5)")[
-        "trace"
-    ]
+    trace = values("trace=synthetic", "trace.arrivals=gamma(8,cv=2)", "trace.output_tokens=choice(1:0.5,200:0.5)")["trace"]
     assert trace["arrivals"] == "gamma(8,cv=2)" and trace["output_tokens"] == "choice(1:0.5,200:0.5)"
 
 

@@ -39,13 +39,21 @@ def test_every_command_answers_help_with_its_options_and_one_example(capsys, com
     assert output.out.count("example: python -m twin") == 1
 
 
-def test_help_of_run_shows_groups_options_defaults_and_the_policys_parameters(capsys):
-    assert main(["run", "policy=orca", "system=textbook", "--help"]) == 0
+def test_help_of_run_shows_groups_options_defaults_and_the_policys_parameters(capsys, tmp_path, monkeypatch):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "mine.py").write_text(
+        "from typing import Literal\n\nfrom twin.policy import Policy\n\n\n"
+        'class Mine(Policy):\n    """Biggest first."""\n\n'
+        '    def __init__(self, reserve: Literal["max", "pow2"] = "max", share: float = 0.5): ...\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "policy=mine", "system=textbook", "--help"]) == 0
     text = capsys.readouterr().out
     assert "system=textbook" in text and "engine textbook vllm vllm_v0" in text
     assert "scheduler.max_num_seqs=256" in text and "seats: how many requests may run at once" in text
     assert "scheduler.async_scheduling=false" in text
-    assert "policy=orca (" in text and "policy.reserve=max" in text and "pow2" in text
+    assert "policy=mine (Mine of " in text and "Biggest first." in text
+    assert "policy.reserve=max  max|pow2" in text and "policy.share=0.5   float" in text
 
 
 def test_the_version_imports_next_to_nothing():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twin.cli.errors import UserError
-from twin.cli.groups import hydra_values
+from twin.cli.groups import flat, hydra_values
 from twin.cli.quoting import OVERRIDE, key_of, quoted
 
 POLICY_OPTIONS = ("name", "preemption_mode", "victim", "preempt_for_seat")  # of every policy; others are its own
@@ -49,6 +49,9 @@ def compose(overrides: list[str]) -> Composed:
         made = hydra_values(for_hydra)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(explained(error, for_hydra)) from error
+    for key, value in flat(made.values).items():
+        if value == "???":  # Hydra's word for what has no default
+            raise UserError(f"{key}: missing; give {key}=...")
     return Composed(made.values, Path(made.run_dir), made.choices, tuple(overrides))
 
 

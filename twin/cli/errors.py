@@ -16,15 +16,18 @@ def naming(option: str) -> Iterator[None]:
     except UserError:
         raise
     except OSError as error:
-        raise UserError(f"{option}: {_of_file(error)}") from error
+        raise UserError(_with(option, _of_file(error))) from error
     except (ValueError, TypeError) as error:
-        message = one_line(str(error))
-        raise UserError(message if option in message else f"{option}: {message}") from error
+        raise UserError(_with(option, one_line(str(error)))) from error
 
 
 def one_line(message: str) -> str:
     """The message with its line breaks and runs of blanks made single blanks."""
     return " ".join(message.split())
+
+
+def _with(option: str, message: str) -> str:
+    return message if option in message else f"{option}: {message}"
 
 
 def _of_file(error: OSError) -> str:

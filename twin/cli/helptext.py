@@ -1,6 +1,7 @@
 """`--help` of a command that takes options: made from `conf/`, its comments, and the policy's constructor."""
 
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from twin.cli.groups import CONF, choices, flat
 from twin.policies_registry import PolicyFile, find, names
 from twin.policy_parameters import PolicyFileError
 
+WIDTH = 120
 COMMENTED = re.compile(r"^(?P<indent> *)(?P<key>\w+):(?P<value>[^#]*)(?:#\s*(?P<comment>.*))?$")
 
 
@@ -70,10 +72,12 @@ def _parameters(policy: PolicyFile) -> Iterator[tuple[str, str]]:
 def _comments(file: Path, prefix: str) -> dict[str, str]:
     """Option name to the comment behind it, for a file of at most two levels."""
     comments: dict[str, str] = {}
-    section = ""
+    section = name = ""
     for line in file.read_text(encoding="utf-8").splitlines():
         match = COMMENTED.match(line)
         if match is None:
+            if line.startswith(" ") and line.strip().startswith("#") and name in comments:  # goes on
+                comments[name] += line.strip().removeprefix("#")
             continue
         if not match["indent"]:
             section = f"{match['key']}." if not match["value"].strip() else ""
@@ -84,9 +88,15 @@ def _comments(file: Path, prefix: str) -> dict[str, str]:
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> list[str]:
+    """Two columns within `WIDTH`, the second one wrapped."""
     rows = list(rows)
-    width = min(44, max((len(left) for left, _ in rows), default=0))
-    return [f"  {left:<{width}}  {right}".rstrip() for left, right in rows]
+    width = min(40, max((len(left) for left, _ in rows), default=0))
+    lines: list[str] = []
+    for left, right in rows:
+        first, *further = textwrap.wrap(right, WIDTH - width - 4) or [""]
+        lines.append(f"  {left:<{width}}  {first}".rstrip())
+        lines += [" " * (width + 4) + text for text in further]
+    return lines
 
 
 def _shown(value: Any) -> str:

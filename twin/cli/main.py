@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(_not_a_command(command), file=sys.stderr)
         return 2
     try:
-        return int(import_module(COMMANDS[command][0]).main(words[1:]))
+        status = int(import_module(COMMANDS[command][0]).main(words[1:]))
+        sys.stdout.flush()
+        return status
     except UserError as error:
         print(f"twin {command}: {error}", file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -12,21 +13,21 @@ REFRESH_S = 0.1
 class ProgressBar:
     """Called with (finished requests, virtual seconds) as often as one likes; a context manager that cleans up."""
 
-    def __init__(self, total: int, stream: Any = None) -> None:
-        self._total = total
+    def __init__(self, total: int, stream: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._total, self._clock = total, clock
         self._stream = sys.stderr if stream is None else stream
-        self._next_s = time.monotonic() + PATIENCE_S
+        self._next_s = clock() + PATIENCE_S
         self._bar: Any = None
         self._task: Any = None
 
     def __call__(self, finished: int, virtual_s: float) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now < self._next_s:
             return
         self._next_s = now + REFRESH_S
         if self._bar is None:
             self._start()
-        self._bar.update(self._task, completed=finished, virtual=f"{virtual_s:,.0f} s simulated")
+        self._bar.update(self._task, completed=finished, virtual=f"{virtual_s:,.0f} s simulated", refresh=True)
 
     def _start(self) -> None:
         from rich.console import Console

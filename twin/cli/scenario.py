@@ -2,16 +2,25 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from twin.cli.errors import UserError, naming
 
-HELP = """usage: python -m twin scenario FILE.yaml | FILE.jsonl | FILE.jsonl.gz
+if TYPE_CHECKING:
+    from twin.core.errors import PolicyError
+    from twin.sim.scenario import Scenario
+
+HELP = """usage: python -m twin scenario FILE.yaml | FILE.jsonl | FILE.jsonl.gz [policy_path=FOLDER]
 
 Plays a micro-scenario: limits, policy, latency and requests, all in one file. Prints a JSON line a step and a last one
 with the summary. A file of many scenarios, a line {"id": ..., "scenario": {...}} each, prints one line for each:
-{"id": ..., "steps": [...], "summary": {...}}. Times are virtual seconds; every scenario is synchronous unless it says
+{"id": ..., "steps": [...], "summary": {...}}. Times are virtual seconds; a scenario is synchronous unless it says
 scheduler: {async_scheduling: true}.
+
+options
+  policy_path=FOLDER  where policies are looked for too, after ./policies
 
 example: python -m twin scenario two_requests.yaml
 """
@@ -23,35 +32,58 @@ def main(words: list[str]) -> int:
     if "--help" in words or "-h" in words:
         print(HELP, end="")
         return 0
-    if len(words) != 1:
-        raise UserError(f"give one file ({', '.join(SUFFIXES)}), not {len(words)}; see --help")
-    path = Path(words[0])
+    paths = [word.removeprefix("policy_path=") for word in words if word.startswith("policy_path=")]
+    files = [word for word in words if not word.startswith("policy_path=")]
+    for word in files:
+        if word.startswith("-") or ("=" in word and not Path(word).exists()):
+            raise UserError(f"{word}: no such option; there is policy_path, everything else is said in the file")
+    if len(files) != 1:
+        raise UserError(f"give one file ({', '.join(SUFFIXES)}), not {len(files)}; see --help")
+    path = Path(files[0])
     if not path.name.endswith(SUFFIXES):
         raise UserError(f"{path}: not a scenario file; its name must end in one of {', '.join(SUFFIXES)}")
-    return play_file(path)
+    return play_file(path, paths[-1] if paths else None)
 
 
-def play_file(path: Path) -> int:
-    """Prints what every scenario of the file does; 1 when a policy failed in one of them."""
-    from twin.core.errors import PolicyError
-    from twin.sim import scenario
+def play_file(path: Path, policy_path: str | None = None) -> int:
+    """Prints what each scenario of the file does, after all of them were checked; 1 when a policy failed in one."""
+    from twin.sim.scenario import load
 
-    bulk = path.name.endswith((".jsonl", ".jsonl.gz"))
-    status = 0
     with naming(str(path)):
-        for identity, setup in scenario.load(path):
-            played: list[dict] = []
-            try:
-                for line in scenario.play(setup):
-                    played.append(line) if bulk else _print(line)
-            except PolicyError as error:
-                print(f"twin scenario: {path}: {identity}: {error}", file=sys.stderr)
-                status = 1
-                continue
-            if bulk:
-                _print({"id": identity, "steps": played[:-1], **played[-1]})
+        scenarios = list(load(path))
+    status = 0
+    for identity, scenario in scenarios:
+        where = str(path) if identity is None else f"{path}: {identity}"
+        lines, failure = _played(scenario, where, policy_path)
+        if identity is None:
+            for line in lines:
+                _print(line)
+        elif failure is None:
+            _print({"id": identity, "steps": lines[:-1], **lines[-1]})
+        if failure is not None:
+            sys.stdout.flush()  # the steps that led to it come first
+            print(f"twin scenario: {where}: {failure}", file=sys.stderr)
+            status = 1
     return status
 
 
-def _print(line: dict) -> None:
+def _played(scenario: "Scenario", where: str, policy_path: str | None) -> "tuple[list[dict[str, Any]], PolicyError | None]":
+    """The lines of one scenario, and what its policy did wrong after them."""
+    from twin.core.errors import PolicyError
+    from twin.policies_registry import find
+    from twin.sim.scenario import play
+
+    lines: list[dict[str, Any]] = []
+    with naming(where):
+        policy, _ = find(scenario.policy_name, policy_path).build(scenario.policy_parameters)
+        if policy.allocator == "contiguous":  # as in `twin run`: the policy implies it
+            scenario = replace(scenario, rules=replace(scenario.rules, allocator=policy.allocator))
+        try:
+            lines.extend(play(scenario, policy))
+        except PolicyError as error:
+            return lines, error
+    return lines, None
+
+
+def _print(line: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(line) + "\n")

@@ -1,0 +1,194 @@
+"""From a composed configuration to a simulation that is ready to start. Nothing is written and nothing simulated here.
+
+Each part is built by the package that it belongs to; what that says of a bad value becomes one line that names the
+option.
+"""
+
+import platform
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twin import __version__
+from twin.cli.compose import POLICY_OPTIONS, Composed
+from twin.cli.errors import UserError, naming
+from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
+from twin.cli.options import check_options
+from twin.policies_registry import PolicyFile, find
+
+if TYPE_CHECKING:
+    from traces import Trace
+    from twin.latency.model import LatencyModel
+    from twin.policy import Policy
+    from twin.sim import Simulation
+
+DISTRIBUTIONS = ("numpy", "simpy", "hydra-core", "pandas", "pyarrow")  # whose versions a result depends on
+
+
+class Relay:
+    """A callable whose receiver is set later: a simulation is built before the file is opened that it writes to."""
+
+    receiver: Callable[[dict[str, Any]], None]
+
+    def __call__(self, step: dict[str, Any]) -> None:
+        self.receiver(step)
+
+
+@dataclass
+class Job:
+    """One run, ready to start."""
+
+    config: dict[str, Any]  # everything resolved, as `config.yaml` shows it
+    simulation: "Simulation"
+    decisions: Relay | None
+    requests: int
+    lines: list[str]  # to print before it starts: memory, trace, latency, notes
+
+    @property
+    def slo(self) -> dict[str, float | None]:
+        """The limits that a single request must keep, seconds; the tighter where one was given under both names."""
+        given = self.config["slo"]
+        limits = {}
+        for metric in ("ttft", "tpot", "e2e"):
+            named = [limit for kind in ("s", "p99") if (limit := given[f"{metric}_{kind}"]) is not None]
+            limits[f"{metric}_s"] = min(named, default=None)
+        return limits
+
+
+def build(composed: Composed, command: str) -> Job:
+    """Builds every part; raises `UserError` for the first that cannot be."""
+    from twin.core.limits import Limits, Rules
+    from twin.sim import Setup, Simulation, SwapCost
+
+    config = composed.values
+    check_options(config)
+    policy_file, policy = _policy(config)
+    notes = _allocator(config, policy, composed)
+    served = machine(config)
+    lines = resolve_sizes(config, served)
+    latency = _latency(config, served, notes)
+    trace = _trace(config)
+    cache, scheduler, rules = config["cache"], config["scheduler"], config["policy"]
+    with naming("scheduler"):
+        limits = Limits(
+            num_blocks=cache["num_gpu_blocks"],
+            block_size=cache["block_size"],
+            num_host_blocks=cache["num_cpu_blocks"],
+            max_num_seqs=scheduler["max_num_seqs"],
+            max_num_batched_tokens=scheduler["max_num_batched_tokens"],
+            long_prefill_token_threshold=scheduler["long_prefill_token_threshold"],
+            max_model_len=served.max_model_len,
+            enable_chunked_prefill=scheduler["enable_chunked_prefill"],
+            enable_prefix_caching=cache["enable_prefix_caching"],
+            watermark=cache["watermark"],
+        )
+    decisions = Relay() if config["output"]["decisions"] else None
+    with naming("policy"):
+        setup = Setup(
+            limits=limits,
+            policy=policy,
+            latency=latency,
+            rules=Rules(
+                preemption_mode=rules["preemption_mode"],
+                victim=rules["victim"],
+                preempt_for_seat=rules["preempt_for_seat"],
+                allocator=cache["allocator"],
+                async_scheduling=scheduler["async_scheduling"],
+            ),
+            swap=SwapCost(block_bytes(config, served), **config["swap"]),
+            predictor=_predictor(config["predictor"]["name"]),
+            seed=config["seed"],
+        )
+        simulation = Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
+    config["provenance"] = _provenance(command, policy_file, trace, latency)
+    lines = [*trace.report.lines(), *lines, _latency_line(latency), *(f"note: {note}" for note in notes)]
+    return Job(config, simulation, decisions, len(trace), lines)
+
+
+def command_line(command: str, overrides: Iterable[str]) -> str:
+    """The command as one can paste it into a shell again."""
+    return shlex.join(["python", "-m", "twin", command, *overrides])
+
+
+def _policy(config: dict[str, Any]) -> "tuple[PolicyFile, Policy]":
+    """The policy; its parameters' defaults are filled into the configuration."""
+    given = config["policy"]
+    with naming("policy"):
+        found = find(given["name"], config["policy_path"])
+        policy, parameters = found.build({key: value for key, value in given.items() if key not in POLICY_OPTIONS})
+    given |= parameters
+    return found, policy
+
+
+def _allocator(config: dict[str, Any], policy: "Policy", composed: Composed) -> list[str]:
+    """Fills in cache.allocator as the policy asks; a contiguous one turns off what the preset had on and it cannot do."""
+    cache = config["cache"]
+    if cache["allocator"] is None:
+        cache["allocator"] = policy.allocator or "paged"
+    if cache["allocator"] == "contiguous" and cache["enable_prefix_caching"]:
+        if composed.given("cache.enable_prefix_caching"):
+            raise UserError(
+                "cache.enable_prefix_caching=true: a contiguous allocator cannot share blocks; "
+                "choose cache.allocator=paged or leave prefix caching off"
+            )
+        cache["enable_prefix_caching"] = False
+        return ["cache.allocator=contiguous shares no blocks: prefix caching is off"]
+    return []
+
+
+def _latency(config: dict[str, Any], served: Machine, notes: list[str]) -> "LatencyModel":
+    from twin.latency.make import make_latency
+
+    options = dict(config["latency"])
+    name = str(options.pop("name", None))
+    with naming(f"latency={name}"):
+        return make_latency(name, options, served.model, served.gpu, served.gpus, notes)
+
+
+def _latency_line(latency: "LatencyModel") -> str:
+    about = latency.describe()
+    details = [str(about[key]).partition(";")[0] for key in ("source",) if about.get(key)]
+    return f"step latency: {', '.join([about['name'], *details])}"
+
+
+def _trace(config: dict[str, Any]) -> "Trace":
+    from traces import open_trace
+
+    with naming("trace"):
+        return open_trace(**config["trace"], seed=config["seed"])
+
+
+def _predictor(name: str) -> Callable[[int, int], float | None] | None:
+    if name == "none":
+        return None
+    if name == "oracle":
+        return lambda row, output_tokens: output_tokens
+    raise UserError(f"predictor.name={name}: no such predictor; there are none and oracle")
+
+
+def _provenance(command: str, policy: PolicyFile, trace: "Trace", latency: "LatencyModel") -> dict[str, Any]:
+    from importlib.metadata import version
+
+    from twin.results.save import provenance
+
+    report = trace.report
+    versions = {"twin": __version__, "python": platform.python_version()}
+    return provenance(
+        command=command,
+        policy={
+            "class": policy.policy.__name__,
+            "file": str(policy.file),
+            "sha256": policy.sha256,
+            "description": (policy.policy.__doc__ or "").strip().partition("\n")[0],
+        },
+        versions=versions | {name: version(name) for name in DISTRIBUTIONS},
+        trace={
+            "source": report.source,
+            "read": report.read,
+            "kept": len(trace),
+            "dropped": report.dropped,
+            "notes": report.notes,
+        },
+        latency=latency.describe(),
+    )

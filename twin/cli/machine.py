@@ -1,0 +1,89 @@
+"""The served model on its GPU, from the options: shape, data sheet, KV blocks by vLLM's arithmetic."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from twin.cli.errors import UserError, naming
+
+if TYPE_CHECKING:
+    from twin.memory import Gpu, MemoryPlan, ModelShape
+
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What serves: a model on so many GPUs, and the longest request that it takes."""
+
+    model: "ModelShape"
+    gpu: "Gpu"
+    gpus: int
+    max_model_len: int  # tokens
+    notes: tuple[str, ...]
+
+
+def machine(config: dict[str, Any]) -> Machine:
+    """The machine of a checked configuration; raises `UserError`."""
+    from twin.memory import gpu_from, model_shape
+
+    with naming("model"):
+        model = model_shape(config["model"], config["cache"]["kv_cache_dtype"])
+    with naming("gpu"):
+        gpu = gpu_from(config["gpu"])
+    parallel, asked = config["parallel"], config["model"]["max_model_len"]
+    if parallel["pipeline_parallel_size"] > 1:
+        raise UserError("parallel.pipeline_parallel_size: pipelines come later; it must be 1")
+    if asked is not None and (type(asked) is not int or asked < 1):
+        raise UserError(f"model.max_model_len={asked}: must be an integer of at least 1, or null")
+    notes = []
+    if asked is not None and asked > model.max_position:
+        made_for = f"model={model.name} was made for {model.max_position:,} tokens"
+        notes.append(f"model.max_model_len={asked:,}: {made_for}; what it says beyond is not to be trusted")
+    return Machine(model, gpu, parallel["tensor_parallel_size"], asked or model.max_position, tuple(notes))
+
+
+def memory_plan(config: dict[str, Any], served: Machine) -> "MemoryPlan":
+    """What fits beside the weights; raises `UserError` with the numbers when the model does not fit."""
+    from twin.memory import plan_memory
+
+    cache, scheduler = config["cache"], config["scheduler"]
+    with naming("model"):
+        return plan_memory(
+            served.model,
+            served.gpu,
+            gpu_memory_utilization=cache["gpu_memory_utilization"],
+            block_size=cache["block_size"],
+            max_num_batched_tokens=scheduler["max_num_batched_tokens"],
+            max_num_seqs=scheduler["max_num_seqs"],
+            max_model_len=served.max_model_len,
+            tensor_parallel_size=served.gpus,
+        )
+
+
+def block_bytes(config: dict[str, Any], served: Machine) -> int:
+    """Bytes of a block on one of the GPUs; with fewer KV heads than GPUs each keeps a copy."""
+    model = served.model
+    heads = max(1, -(-model.kv_heads // served.gpus))
+    return model.kv_bytes_per_token // model.kv_heads * heads * config["cache"]["block_size"]
+
+
+def resolve_sizes(config: dict[str, Any], served: Machine) -> list[str]:
+    """Fills in the sizes that were null (blocks of both pools, model.max_model_len); says in words how."""
+    cache = config["cache"]
+    config["model"]["max_model_len"] = served.max_model_len
+    lines = list(served.notes)
+    if cache["num_gpu_blocks"] is None:
+        plan = memory_plan(config, served)
+        cache["num_gpu_blocks"] = plan.num_blocks
+        parts = (plan.weight_bytes, plan.activation_bytes, plan.reserve_bytes)
+        weights, activations, reserve = (f"{part / GIB:.2f}" for part in parts)
+        terms = f"{plan.usable_bytes / GIB:.2f} GiB - weights {weights} - activations {activations} - reserve {reserve}"
+        why = f"{terms}, {plan.block_bytes / 2**20:.4g} MiB a block"
+        lines += [warning] if (warning := plan.warning()) else []
+    else:
+        why = "as given"
+    if cache["num_cpu_blocks"] is None:
+        cache["num_cpu_blocks"] = int(cache["swap_space_gib"] * GIB) // block_bytes(config, served)
+    blocks, size = cache["num_gpu_blocks"], cache["block_size"]
+    lines.insert(0, f"KV cache: {blocks:,} blocks of {size} tokens = {blocks * size:,} tokens ({why})")
+    return lines

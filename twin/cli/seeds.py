@@ -1,0 +1,108 @@
+"""`twin run seeds=N`: the same run for several seeds, and what their summaries say together.
+
+The k-th run has the seed `seed + k` and the folder `seed=...` below the run folder. Every draw of a run depends on its
+seed and the request alone, so two policies see the same N traces (common random numbers). The summary over all of them
+is again flat: each number is the mean of the runs, beside it KEY_ci95 how far the 95 % interval reaches to either side
+(Student's t); whatever is no number in all the runs is left out.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from twin.cli.compose import Composed
+from twin.cli.errors import UserError
+from twin.cli.folder import claim, release
+from twin.cli.intervals import mean_and_half_width
+from twin.cli.job import Job, build
+from twin.cli.options import check_options, is_number
+from twin.cli.run import DONE, Outcome, carry_out
+
+LATENCIES = tuple(f"{metric}_s_{kind}" for metric in ("ttft", "tpot", "e2e") for kind in ("mean", "p99"))
+OTHERS = ("request_throughput", "output_token_throughput", "slo_attainment", "goodput", "kv_usage_mean", "preemptions")
+
+
+def run_seeds(composed: Composed, command: str) -> int:
+    """All runs, one after the other; stops at the first that fails or is interrupted. Returns the exit status."""
+    check_options(composed.values)
+    first, count = composed.values["seed"], composed.values["seeds"]
+    job = build(_with_seed(composed, first), command)  # all mistakes come to light before anything is written
+    folder = claim(composed.run_dir, composed.given("hydra.run.dir"))
+    print("\n".join(job.lines), flush=True)
+    summaries: list[dict[str, Any]] = []
+    status = DONE
+    for seed in range(first, first + count):
+        job = job if seed == first else build(_with_seed(composed, seed), command)
+        outcome, summary = _one(job, folder / f"seed={seed}")
+        summaries.append(summary)
+        print(f"seed {seed}: {summary['finished']:,} of {summary['requests']:,} requests finished", flush=True)
+        status = outcome.status
+        if status != DONE:
+            print(f"seed {seed}: {outcome.message}; the further seeds are left out")
+            break
+    together = combined(summaries, count)
+    _write(folder, together)
+    _show(together)
+    print(f"written to {folder}")
+    return status
+
+
+def combined(summaries: list[dict[str, Any]], wanted: int) -> dict[str, Any]:
+    """One flat summary of several; a single one has no intervals."""
+    together: dict[str, Any] = {
+        "complete": len(summaries) == wanted and all(summary["complete"] for summary in summaries),
+        "seeds": len(summaries),
+    }
+    for key in summaries[0]:
+        values = [summary[key] for summary in summaries]
+        if not all(is_number(value) for value in values):
+            continue
+        together[key] = sum(values) / len(values)
+        if len(values) > 1:
+            together[key], together[f"{key}_ci95"] = mean_and_half_width([float(value) for value in values])
+    return together
+
+
+def _with_seed(composed: Composed, seed: int) -> Composed:
+    values = deepcopy(composed.values)
+    return replace(composed, values=values | {"seed": seed, "seeds": 1})
+
+
+def _one(job: Job, folder: Path) -> tuple[Outcome, dict[str, Any]]:
+    return carry_out(job, claim(folder, given=True))
+
+
+def _write(folder: Path, together: dict[str, Any]) -> None:
+    from twin.results.atomic import OutputError
+    from twin.results.folder import RunFolder
+
+    try:
+        with RunFolder(folder) as files:
+            files.summary(together)
+    except OutputError as error:
+        release([folder])
+        raise UserError(f"hydra.run.dir={folder}: {error}") from error
+
+
+def _rows(together: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    from twin.results.presentation import number
+
+    for key in (*LATENCIES, *OTHERS):
+        if key in together:
+            half = together.get(f"{key}_ci95")
+            yield key, number(together[key]), "" if half is None else f"± {number(half)}"
+
+
+def _show(together: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column(f"mean of {together['seeds']} seeds")
+    table.add_column("", justify="right")
+    table.add_column("95 %")
+    for row in _rows(together):
+        table.add_row(*row)
+    Console(highlight=False).print(table)
