@@ -42,7 +42,9 @@ class Job:
     config: dict[str, Any]  # everything resolved, as `config.yaml` shows it
     simulation: "Simulation"
     decisions: Relay | None
-    requests: int
+    trace: "Trace"
+    policy: PolicyFile
+    command: str
     lines: list[str]  # to print before it starts: memory, trace, latency, notes
 
     @property
@@ -54,6 +56,36 @@ class Job:
             named = [limit for kind in ("s", "p99") if (limit := given[f"{metric}_{kind}"]) is not None]
             limits[f"{metric}_s"] = min(named, default=None)
         return limits
+
+    def config_with_provenance(self, warnings: list[str]) -> dict[str, Any]:
+        """The configuration and who made the results: command, versions, policy file, trace, latency model."""
+        from importlib.metadata import version
+
+        from twin.results.save import provenance
+
+        report, found = self.trace.report, self.policy
+        versions = {"twin": __version__, "python": platform.python_version()}
+        return self.config | {
+            "provenance": provenance(
+                command=self.command,
+                policy={
+                    "class": found.policy.__name__,
+                    "file": str(found.file),
+                    "sha256": found.sha256,
+                    "description": (found.policy.__doc__ or "").strip().partition("\n")[0],
+                },
+                versions=versions | {name: version(name) for name in DISTRIBUTIONS},
+                trace={
+                    "source": report.source,
+                    "read": report.read,
+                    "kept": len(self.trace),
+                    "dropped": report.dropped,
+                    "notes": report.notes,
+                },
+                latency=self.simulation.setup.latency.describe(),
+                warnings=warnings,
+            )
+        }
 
 
 def build(composed: Composed, command: str) -> Job:
@@ -101,9 +133,8 @@ def build(composed: Composed, command: str) -> Job:
             seed=config["seed"],
         )
         simulation = Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
-    config["provenance"] = _provenance(command, policy_file, trace, latency)
     lines = [*trace.report.lines(), *lines, _latency_line(latency), *(f"note: {note}" for note in notes)]
-    return Job(config, simulation, decisions, len(trace), lines)
+    return Job(config, simulation, decisions, trace, policy_file, command, lines)
 
 
 def command_line(command: str, overrides: Iterable[str]) -> str:
@@ -165,30 +196,3 @@ def _predictor(name: str) -> Callable[[int, int], float | None] | None:
     if name == "oracle":
         return lambda row, output_tokens: output_tokens
     raise UserError(f"predictor.name={name}: no such predictor; there are none and oracle")
-
-
-def _provenance(command: str, policy: PolicyFile, trace: "Trace", latency: "LatencyModel") -> dict[str, Any]:
-    from importlib.metadata import version
-
-    from twin.results.save import provenance
-
-    report = trace.report
-    versions = {"twin": __version__, "python": platform.python_version()}
-    return provenance(
-        command=command,
-        policy={
-            "class": policy.policy.__name__,
-            "file": str(policy.file),
-            "sha256": policy.sha256,
-            "description": (policy.policy.__doc__ or "").strip().partition("\n")[0],
-        },
-        versions=versions | {name: version(name) for name in DISTRIBUTIONS},
-        trace={
-            "source": report.source,
-            "read": report.read,
-            "kept": len(trace),
-            "dropped": report.dropped,
-            "notes": report.notes,
-        },
-        latency=latency.describe(),
-    )

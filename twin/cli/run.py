@@ -61,9 +61,8 @@ def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
         outcome = simulated(job, folder)
         record = outcome.record
         summary = summarize(record, slo=job.slo, warmup_s=config["warmup_s"], warmup_requests=config["warmup_requests"])
-        config["provenance"]["warnings"] = record.notes
         pictures = {name: output[name] for name in ("figures", "report", "timeline")}
-        save_run(folder, record, summary, config, **pictures)
+        save_run(folder, record, summary, job.config_with_provenance(record.notes), **pictures)
     except OutputError as error:
         release([folder])
         raise UserError(f"hydra.run.dir={folder}: {error}") from error
@@ -84,7 +83,7 @@ def simulated(job: "Job", folder: Path) -> Outcome:
             (folder / DECISIONS).unlink(missing_ok=True)  # an earlier run's, beside this one's numbers
         else:
             job.decisions.receiver = stack.enter_context(DecisionsWriter(folder / DECISIONS))
-        progress = stack.enter_context(ProgressBar(job.requests))
+        progress = stack.enter_context(ProgressBar(len(job.trace)))
         try:
             done = job.simulation.run(progress, max_wall_s)
         except PolicyError as error:
