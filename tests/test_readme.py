@@ -13,9 +13,7 @@ CI_RUN = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 def extracted(name: str) -> str:
     """What `.ci/run` gets for a name: the same program, run in the same way."""
     script = ROOT / ".ci" / "readme_commands.py"
-    done = subprocess.run(
-        [sys.executable, script, ROOT / "README.md", name], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, script, ROOT / "README.md", name], capture_output=True, text=True, check=True)
     return done.stdout.rstrip("\n")
 
 

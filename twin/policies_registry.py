@@ -21,8 +21,11 @@ from twin.policy_parameters import Parameter, PolicyFileError, parameters_of, re
 
 BUILT_IN = Path(__file__).resolve().parents[1] / "policies"
 ENTRY_POINTS = "twin.policies"
-# What a file may raise on being imported, SyntaxError aside; anything else is a defect worth its traceback.
-ON_IMPORT = (ImportError, NameError, AttributeError, TypeError, ValueError, LookupError, ArithmeticError, OSError)
+# What somebody's code may raise on being imported or constructed, SyntaxError aside.
+THEIRS = (
+    *(ImportError, NameError, AttributeError, TypeError, ValueError, LookupError),
+    *(ArithmeticError, OSError, RuntimeError, AssertionError),
+)
 
 
 class UnknownPolicy(PolicyFileError):
@@ -47,8 +50,11 @@ class PolicyFile:
         values = resolved(self.name, self.parameters, given)
         try:
             return self.policy(**values), values
-        except (ValueError, TypeError) as error:
+        except ValueError as error:  # the constructor refuses a value, in its own words
             raise PolicyFileError(f"policy={self.name}: {error}") from error
+        except THEIRS as error:
+            where = f"{self.file}:{_line_in(self.file, error)}"
+            raise PolicyFileError(f"{where}: {type(error).__name__} in the constructor: {error}") from error
 
 
 def find(name: str, policy_path: str | Path | None = None) -> PolicyFile:
@@ -61,7 +67,7 @@ def find(name: str, policy_path: str | Path | None = None) -> PolicyFile:
             return _from_file(name, file)
     found = _entry_points().get(name)
     if found is not None:
-        return _from_class(name, found.load())
+        return _from_entry_point(name, found)
     raise UnknownPolicy(f"policy={name}: no such policy{nearest(name, names(policy_path))}{_known(policy_path)}")
 
 
@@ -115,7 +121,7 @@ def _imported(name: str, file: Path, sha256: str) -> ModuleType:
     except SyntaxError as error:
         del sys.modules[module_name]
         raise PolicyFileError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-    except ON_IMPORT as error:
+    except THEIRS as error:
         del sys.modules[module_name]
         message = f"{file}:{_line_in(file, error)}: {type(error).__name__} while it was imported: {error}"
         raise PolicyFileError(message) from error
@@ -157,11 +163,19 @@ def _line_of(policy: type[Policy]) -> int:
         return 1
 
 
-def _from_class(name: str, policy: Any) -> PolicyFile:
-    if not (inspect.isclass(policy) and issubclass(policy, Policy)):
-        raise PolicyFileError(f"policy={name}: entry point {policy!r} is no class derived from twin.policy.Policy")
-    file = Path(inspect.getsourcefile(policy) or "")
-    return _checked(name, policy, file, hashlib.sha256(file.read_bytes()).hexdigest())
+def _from_entry_point(name: str, point: Any) -> PolicyFile:
+    where = f"policy={name}: entry point {point.value}"
+    try:
+        policy = point.load()
+        if not (inspect.isclass(policy) and issubclass(policy, Policy)):
+            raise PolicyFileError(f"{where} is no class derived from twin.policy.Policy")
+        file = Path(inspect.getfile(policy))
+        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    except PolicyFileError:
+        raise
+    except (SyntaxError, *THEIRS) as error:
+        raise PolicyFileError(f"{where}: {type(error).__name__} while it was imported: {error}") from error
+    return _checked(name, policy, file, sha256)
 
 
 def _checked(name: str, policy: type[Policy], file: Path, sha256: str) -> PolicyFile:

@@ -94,6 +94,19 @@ def test_an_entry_point_of_a_package_is_found(monkeypatch, own_folder, tmp_path)
     assert "theirs" in names()
 
 
+def test_a_broken_entry_point_is_one_line(monkeypatch, tmp_path):
+    package = tmp_path / "site"
+    (package / "broken-1.0.dist-info").mkdir(parents=True)
+    (package / "broken-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    text = "[twin.policies]\ngone = no_such_module_at_all:Mine\nnumber = math:pi\n"
+    (package / "broken-1.0.dist-info" / "entry_points.txt").write_text(text)
+    monkeypatch.syspath_prepend(str(package))
+    with pytest.raises(PolicyFileError, match="policy=gone: entry point no_such_module_at_all:Mine: ModuleNotFoundError"):
+        find("gone")
+    with pytest.raises(PolicyFileError, match="policy=number: entry point math:pi is no class"):
+        find("number")
+
+
 def test_an_unknown_name_is_answered_with_the_closest(own_folder):
     (own_folder / "mine.py").write_text(GOOD)
     with pytest.raises(PolicyFileError, match=r"policy=mime: no such policy; did you mean mine\? \(policies: .*mine"):
@@ -131,6 +144,8 @@ def test_a_wrong_parameter_is_named_with_what_would_be_right(own_folder, given, 
         ("x = 1\ndef broken(:\n", ["mine.py:2:", "syntax"]),
         ("import os\nimport no_such_module\n", ["mine.py:2:", "no_such_module"]),
         ("x = 1\ny = x / 0\n", ["mine.py:2:", "ZeroDivisionError"]),
+        ("x = 1\nassert not x, 'no'\n", ["mine.py:2:", "AssertionError", "no"]),
+        (GOOD.replace("if alpha < 0", "if alpha < self.beta"), ["mine.py:12:", "AttributeError in the constructor"]),
         ("x = 1\n", ["mine.py:1:", "no class derived from twin.policy.Policy"]),
         (GOOD + "\n\nclass Second(Mine):\n    '''Another.'''\n", ["mine.py:17:", "Mine (line 8)", "Second (line 17)"]),
         (GOOD.replace("alpha: float = 0.5", "alpha=0.5"), ["mine.py:8:", "parameter alpha of Mine has no type"]),

@@ -50,13 +50,15 @@ def _missing_choice(file: str, options: list[str]) -> str:
 
 
 def _unknown_option(key: str, overrides: list[str]) -> str:
+    chosen = [text for text in overrides if is_group(text.partition("=")[0])]
+    made = hydra_values(chosen)
+    known = list(flat(made.values))
+    if key in known:
+        return f"~{key}: null already, there is nothing to delete"
     section, _, option = key.rpartition(".")
     elsewhere = [f"{section}={name}" for name in choices_with(section, option)]
     if elsewhere:
         return f"{key}: the chosen {section} has no such option; it belongs to {' and '.join(elsewhere)}"
-    chosen = [text for text in overrides if is_group(text.partition("=")[0])]
-    made = hydra_values(chosen)
-    known = list(flat(made.values))
     top = sorted({*made.values, *made.choices})
     siblings = [name for name in known if section and name.startswith(f"{section}.")]
     if siblings:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from twin.cli.compose import POLICY_OPTIONS, Composed, compose
+from twin.cli.errors import naming
 from twin.cli.groups import CONF, choices, flat
+from twin.cli.options import check_options
 from twin.policies_registry import PolicyFile, find, names
 from twin.policy_parameters import PolicyFileError
 
@@ -26,6 +28,7 @@ def help_text(command: str, does: str, example: str, words: list[str], sections:
     `sections` restricts groups and options to those that the command reads; None shows all.
     """
     composed = compose([word for word in words if word not in ("--help", "-h")])
+    check_options(composed.values)
     shown = [name for name in composed.values if sections is None or name in sections]
     lines = [f"usage: python -m twin {command} [group=choice ...] [option=value ...]", "", does, ""]
     lines += ["groups (the choice now: all choices)", *_table(_groups(composed, shown)), ""]
@@ -37,7 +40,8 @@ def help_text(command: str, does: str, example: str, words: list[str], sections:
 
 def _groups(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
     if "policy" in shown:
-        yield f"policy={composed.values['policy']['name']}", " ".join(names(composed.values["policy_path"]))
+        with naming("policy_path"):
+            yield f"policy={composed.values['policy']['name']}", " ".join(names(composed.values["policy_path"]))
     for group, chosen in sorted(composed.choices.items()):
         if len(choices(group)) > 1 and (group in shown or group == "system"):
             yield f"{group}={chosen}", " ".join(choices(group))

@@ -101,7 +101,7 @@ def build(composed: Composed, command: str) -> Job:
     lines = resolve_sizes(config, served)
     latency = _latency(config, served, notes)
     trace = _trace(config)
-    cache, scheduler, rules = config["cache"], config["scheduler"], config["policy"]
+    cache, scheduler, rules, swap = (config[section] for section in ("cache", "scheduler", "policy", "swap"))
     with naming("scheduler"):
         limits = Limits(
             num_blocks=cache["num_gpu_blocks"],
@@ -128,7 +128,7 @@ def build(composed: Composed, command: str) -> Job:
                 allocator=cache["allocator"],
                 async_scheduling=scheduler["async_scheduling"],
             ),
-            swap=SwapCost(block_bytes(config, served), **config["swap"]),
+            swap=SwapCost(block_bytes(config, served), swap["bandwidth_gib_s"], swap["per_copy_s"], swap["overlap"]),
             predictor=_predictor(config["predictor"]["name"]),
             seed=config["seed"],
         )

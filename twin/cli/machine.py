@@ -30,7 +30,7 @@ def machine(config: dict[str, Any]) -> Machine:
         model = model_shape(config["model"], config["cache"]["kv_cache_dtype"])
     with naming("gpu"):
         gpu = gpu_from(config["gpu"])
-    parallel, asked = config["parallel"], config["model"]["max_model_len"]
+    parallel, asked = config["parallel"], config["model"].get("max_model_len")
     if parallel["pipeline_parallel_size"] > 1:
         raise UserError("parallel.pipeline_parallel_size: pipelines come later; it must be 1")
     if asked is not None and (type(asked) is not int or asked < 1):

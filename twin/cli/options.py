@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from twin.cli.errors import UserError
-from twin.cli.groups import flat
+from twin.cli.groups import choices, flat
 
 
 class Rule(NamedTuple):
@@ -44,6 +44,7 @@ POSITIVE = Rule(lambda value: is_number(value) and value > 0, "a number above 0"
 NOT_NEGATIVE = Rule(lambda value: is_number(value) and value >= 0, "a number of at least 0")
 WORD = Rule(lambda value: isinstance(value, str) and value != "", "a name")
 
+GROUPS = ("trace", "model", "gpu", "latency")  # whose options their own packages check
 RULES = {
     "policy.name": WORD,
     "policy.preemption_mode": one_of("recompute", "swap", "auto"),
@@ -61,6 +62,7 @@ RULES = {
     "cache.swap_space_gib": NOT_NEGATIVE,
     "cache.num_cpu_blocks": or_null(integer(0)),
     "cache.enable_prefix_caching": SWITCH,
+    "cache.kv_cache_dtype": WORD,
     "cache.watermark": SHARE_BELOW_1,
     "cache.allocator": or_null(one_of("paged", "contiguous")),
     "parallel.tensor_parallel_size": integer(1),
@@ -68,6 +70,7 @@ RULES = {
     "swap.bandwidth_gib_s": or_null(POSITIVE),
     "swap.per_copy_s": NOT_NEGATIVE,
     "swap.overlap": SWITCH,
+    "predictor.name": WORD,
     **{f"slo.{metric}_{kind}": or_null(POSITIVE) for metric in ("ttft", "tpot", "e2e") for kind in ("s", "p99")},
     "output.figures": SWITCH,
     "output.report": SWITCH,
@@ -84,6 +87,9 @@ RULES = {
 
 def check_options(values: dict[str, Any]) -> None:
     """Raises `UserError` for the first option whose value is not allowed, or that was deleted."""
+    for group in GROUPS:
+        if not isinstance(values.get(group), dict):
+            raise UserError(f"{group}: missing; it may be {', '.join(choices(group))}")
     given = flat(values)
     for name, rule in RULES.items():
         if name not in given:

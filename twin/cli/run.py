@@ -37,7 +37,7 @@ def main(words: list[str]) -> int:
 
     composed = compose(words)
     command = command_line("run", words)
-    if composed.values["seeds"] != 1:
+    if composed.values.get("seeds") != 1:
         from twin.cli.seeds import run_seeds
 
         return run_seeds(composed, command)
