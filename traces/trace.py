@@ -126,8 +126,10 @@ class Trace:
             if not duration_s > 0:
                 raise ValueError(f"trace.duration_s is {duration_s}, must be more than 0 seconds")
             if self.closed is not None:
-                raise ValueError("trace.duration_s does not go with closed(...), whose arrivals are not known before "
-                                 "the run: use trace.num_requests")
+                raise ValueError(
+                    "trace.duration_s does not go with closed(...), whose arrivals are not known before "
+                    "the run: use trace.num_requests"
+                )
             count = min(count, int(np.searchsorted(self.arrival_s, duration_s, side="left")))
         if count == len(self):
             return self
@@ -150,7 +152,8 @@ class Trace:
         if span_s == 0:
             raise ValueError(f"trace.rate does not go with trace {self.name}: all its requests arrive at once")
         arrival_s = self.arrival_s[0] + (self.arrival_s - self.arrival_s[0]) * ((len(self) - 1) / rate / span_s)
-        moved = {name: getattr(self, name) + (arrival_s - self.arrival_s)
-                 for name in ABSOLUTE if getattr(self, name) is not None}
+        moved = {
+            name: getattr(self, name) + (arrival_s - self.arrival_s) for name in ABSOLUTE if getattr(self, name) is not None
+        }
         note = f"arrivals rescaled from {(len(self) - 1) / span_s:.4g} to {rate:.4g} requests/s"
         return replace(self, arrival_s=arrival_s, report=self.report.noting(note), **moved)

@@ -58,24 +58,27 @@ def test_a_closed_loop_starts_with_all_its_users():
     assert times[:2].tolist() == [0, 0] and np.isnan(times[2:]).all()
 
 
-@pytest.mark.parametrize("text, problem", [
-    ("poisson(-1)", "rate is -1"),
-    ("poisson(0)", "rate is 0"),
-    ("poisson()", "poisson needs rate"),
-    ("poisson(inf)", "rate is inf"),
-    ("gamma(8)", "needs cv or shape"),
-    ("gamma(8,cv=1,shape=1)", "not both"),
-    ("gamma(8,cv=-1)", "cv is -1"),
-    ("gamma(8,cv=100)", "cv above 31.6"),
-    ("gamma(8,shape=0)", "shape is 0"),
-    ("closed(0)", "users is 0"),
-    ("closed(1.5)", "must be an integer"),
-    ("closed(4,think=-1)", "think is -1"),
-    ("burst(size=3)", "both size and every"),
-    ("burst(size=0,every=1)", "size is 0"),
-    ("burst(size=1,every=0)", "every is 0"),
-    ("pareto(2)", "there is no pareto"),
-])
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("poisson(-1)", "rate is -1"),
+        ("poisson(0)", "rate is 0"),
+        ("poisson()", "poisson needs rate"),
+        ("poisson(inf)", "rate is inf"),
+        ("gamma(8)", "needs cv or shape"),
+        ("gamma(8,cv=1,shape=1)", "not both"),
+        ("gamma(8,cv=-1)", "cv is -1"),
+        ("gamma(8,cv=100)", "cv above 31.6"),
+        ("gamma(8,shape=0)", "shape is 0"),
+        ("closed(0)", "users is 0"),
+        ("closed(1.5)", "must be an integer"),
+        ("closed(4,think=-1)", "think is -1"),
+        ("burst(size=3)", "both size and every"),
+        ("burst(size=0,every=1)", "size is 0"),
+        ("burst(size=1,every=0)", "every is 0"),
+        ("pareto(2)", "there is no pareto"),
+    ],
+)
 def test_wrong_processes_are_refused(text, problem):
     with pytest.raises(ValueError, match="^trace.arrivals=.*; allowed are poisson") as caught:
         arrivals(text)

@@ -36,25 +36,33 @@ def test_trc_07_zero_outputs_disorder_seven_digits_crlf_and_blank_lines(tmp_path
 
 
 def test_the_times_of_2024_have_a_zone_and_sometimes_a_fraction(tmp_path):
-    rows = ["2024-05-10 00:00:00+00:00,1,1", "2024-05-10 00:00:00.001163+00:00,2,1", "2024-05-10T00:00:01Z,3,1",
-            "2024-05-10 02:00:02.5+02:00,4,1", "2024-05-09 18:30:03-0530,5,1"]
+    rows = [
+        "2024-05-10 00:00:00+00:00,1,1",
+        "2024-05-10 00:00:00.001163+00:00,2,1",
+        "2024-05-10T00:00:01Z,3,1",
+        "2024-05-10 02:00:02.5+02:00,4,1",
+        "2024-05-09 18:30:03-0530,5,1",
+    ]
     assert _open(tmp_path, HEADER + "\n".join(rows)).arrival_s.tolist() == [0, 0.001163, 1, 2.5, 3]
 
 
-@pytest.mark.parametrize("row, problem", [
-    ("2023-11-16 18:15,374,44", ":3: TIMESTAMP is '2023-11-16 18:15', must be like"),
-    ("2023-13-16 18:15:46.68,374,44", ":3: TIMESTAMP is"),
-    ("NaT,374,44", ":3: TIMESTAMP is"),
-    (",374,44", ":3: TIMESTAMP is"),
-    ("2023-11-16 18:15:46.68,0,44", ":3: ContextTokens is 0, must be at least 1"),
-    ("2023-11-16 18:15:46.68,,44", ":3: ContextTokens is missing"),
-    ("2023-11-16 18:15:46.68,3x,44", ":3: ContextTokens is '3x', must be an integer"),
-    ("2023-11-16 18:15:46.68,374,-1", ":3: GeneratedTokens is -1, must be at least 0"),
-    ("2023-11-16 18:15:46.68,374,1.5", ":3: GeneratedTokens is '1.5', must be an integer"),
-    ("2023-11-16 18:15:46.68,374,99999999999999999999999", ":3: GeneratedTokens is '99999999999999999999999', must"),
-    ("2023-11-16 18:15:46.68,374", ":3: 2 fields, the header has 3"),
-    ("2023-11-16 18:15:46.68,374,44,1", ":3: 4 fields"),
-])
+@pytest.mark.parametrize(
+    "row, problem",
+    [
+        ("2023-11-16 18:15,374,44", ":3: TIMESTAMP is '2023-11-16 18:15', must be like"),
+        ("2023-13-16 18:15:46.68,374,44", ":3: TIMESTAMP is"),
+        ("NaT,374,44", ":3: TIMESTAMP is"),
+        (",374,44", ":3: TIMESTAMP is"),
+        ("2023-11-16 18:15:46.68,0,44", ":3: ContextTokens is 0, must be at least 1"),
+        ("2023-11-16 18:15:46.68,,44", ":3: ContextTokens is missing"),
+        ("2023-11-16 18:15:46.68,3x,44", ":3: ContextTokens is '3x', must be an integer"),
+        ("2023-11-16 18:15:46.68,374,-1", ":3: GeneratedTokens is -1, must be at least 0"),
+        ("2023-11-16 18:15:46.68,374,1.5", ":3: GeneratedTokens is '1.5', must be an integer"),
+        ("2023-11-16 18:15:46.68,374,99999999999999999999999", ":3: GeneratedTokens is '99999999999999999999999', must"),
+        ("2023-11-16 18:15:46.68,374", ":3: 2 fields, the header has 3"),
+        ("2023-11-16 18:15:46.68,374,44,1", ":3: 4 fields"),
+    ],
+)
 def test_a_malformed_row_is_named_by_line_or_dropped_with_count(tmp_path, row, problem):
     text = HEADER + "2023-11-16 18:15:46.68,374,44\n" + row + "\n2023-11-16 18:15:47.68,7,8\n"
     with pytest.raises(ValueError) as caught:

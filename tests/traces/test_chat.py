@@ -76,8 +76,14 @@ def test_the_statistics_of_the_source_are_the_published_ones(source):
     real = json.loads(shared("reference", "stats.json").read_text())["azure2023_conv"]
     ours = statistics(source)
     assert ours["requests"] == real["n"] == 19366
-    for name, theirs in (("rate", "rate"), ("gap_cv", "gap_cv"), ("fano_10s", "fano_10s"), ("fano_60s", "fano_60s"),
-                         ("duration_s", "duration_s"), ("spearman", "spearman_in_out")):
+    for name, theirs in (
+        ("rate", "rate"),
+        ("gap_cv", "gap_cv"),
+        ("fano_10s", "fano_10s"),
+        ("fano_60s", "fano_60s"),
+        ("duration_s", "duration_s"),
+        ("spearman", "spearman_in_out"),
+    ):
         assert ours[name] == pytest.approx(real[theirs], rel=1e-9), name
     for name in ("p1", "p50", "p99", "mean", "max"):
         assert ours["prompt_tokens"][name] == pytest.approx(real["input"][name])

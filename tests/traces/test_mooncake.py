@@ -38,24 +38,27 @@ def test_milliseconds_become_seconds_and_full_blocks_are_shared(tmp_path):
     assert trace.prefix.minimum_cacheable_tokens(16) == 512
 
 
-@pytest.mark.parametrize("row, problem", [
-    ("{broken", "not JSON"),
-    ("[" * 100_000, "not JSON"),
-    ("[1, 2]", "not a JSON object"),
-    (_row(timestamp=-1), "timestamp is -1.0, must be finite and not negative"),
-    ('{"timestamp": NaN, "input_length": 20, "output_length": 5, "hash_ids": [0]}', "timestamp is nan"),
-    ('{"timestamp": 1e999, "input_length": 20, "output_length": 5, "hash_ids": [0]}', "timestamp is inf"),
-    (_row(timestamp="soon"), "timestamp is 'soon', must be a number"),
-    (_row(timestamp=True), "timestamp is True, must be a number"),
-    (_row(length=0, ids=[]), "input_length is 0, must be at least 1"),
-    (_row(length=2.5), "input_length is 2.5, must be an integer"),
-    (_row(length=None), "input_length is missing"),
-    (_row(length=True), "input_length is True"),
-    (_row(length=10**30), "input_length is 1000000000000000000000000000000, must be at most 1,000,000,000"),
-    (_row(output=-1), "output_length is -1"),
-    (_row(ids=["a", 1.5], length=600), "hash_ids must hold integers or text"),
-    ({**_row(), "hash_ids": 7}, "hash_ids must be a list"),
-])
+@pytest.mark.parametrize(
+    "row, problem",
+    [
+        ("{broken", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[1, 2]", "not a JSON object"),
+        (_row(timestamp=-1), "timestamp is -1.0, must be finite and not negative"),
+        ('{"timestamp": NaN, "input_length": 20, "output_length": 5, "hash_ids": [0]}', "timestamp is nan"),
+        ('{"timestamp": 1e999, "input_length": 20, "output_length": 5, "hash_ids": [0]}', "timestamp is inf"),
+        (_row(timestamp="soon"), "timestamp is 'soon', must be a number"),
+        (_row(timestamp=True), "timestamp is True, must be a number"),
+        (_row(length=0, ids=[]), "input_length is 0, must be at least 1"),
+        (_row(length=2.5), "input_length is 2.5, must be an integer"),
+        (_row(length=None), "input_length is missing"),
+        (_row(length=True), "input_length is True"),
+        (_row(length=10**30), "input_length is 1000000000000000000000000000000, must be at most 1,000,000,000"),
+        (_row(output=-1), "output_length is -1"),
+        (_row(ids=["a", 1.5], length=600), "hash_ids must hold integers or text"),
+        ({**_row(), "hash_ids": 7}, "hash_ids must be a list"),
+    ],
+)
 def test_a_malformed_row_is_named_by_line(tmp_path, row, problem):
     with pytest.raises(ValueError) as caught:
         _open(tmp_path, _row(), "", row)
@@ -97,8 +100,9 @@ def test_the_real_file():
     for row in rows:
         for number in row["hash_ids"][: row["input_length"] // 512]:
             times_seen[number] = times_seen.get(number, 0) + 1
-    expected = [512 * sum(times_seen[number] > 1 for number in row["hash_ids"][: row["input_length"] // 512])
-                for row in rows]  # ids are chained, so the shared ones come first
+    expected = [
+        512 * sum(times_seen[number] > 1 for number in row["hash_ids"][: row["input_length"] // 512]) for row in rows
+    ]  # ids are chained, so the shared ones come first
     assert trace.prefix.shareable_tokens().tolist() == expected
 
     spread = open_trace("file", str(path), spread_ties=True)

@@ -50,28 +50,31 @@ def test_constant_arrivals_for_a_second():
     assert trace.priority.tolist() == [3] * 8
 
 
-@pytest.mark.parametrize("arguments, problem", [
-    ({"name": "chatt"}, "there is no trace 'chatt'; there are chat, synthetic, file"),
-    ({"name": "file"}, "trace=file needs trace.path"),
-    ({"name": "chat", "path": "x.csv"}, "reads no file"),
-    ({"name": "chat", "num_requests": 0}, "trace.num_requests is 0"),
-    ({"name": "chat", "num_requests": 1.5}, "must be an integer"),
-    ({"name": "chat", "num_requests": 10**12}, "from 1 to 50,000,000"),
-    ({"name": "chat", "rate": -2}, "trace.rate is -2"),
-    ({"name": "chat", "rate": float("nan")}, "trace.rate is nan"),
-    ({"name": "chat", "rate": "fast"}, "trace.rate is fast"),
-    ({"name": "chat", "rate": 1e6, "duration_s": 1e6}, "too many"),
-    ({"name": "chat", "duration_s": 0}, "trace.duration_s is 0"),
-    ({"name": "chat", "on_error": "ignore"}, "allowed are error, skip"),
-    ({"name": "chat", "arrivals": "poisson(1)"}, "trace=chat has no option trace.arrivals; its own are none"),
-    ({"name": "synthetic", "arrival": "poisson(1)"}, "no option trace.arrival; its own are arrivals, "),
-    ({"name": "synthetic", "arrivals": "closed(4)", "rate": 2}, "trace.rate does not go with closed"),
-    ({"name": "synthetic", "arrivals": "closed(4)", "duration_s": 2}, "trace.duration_s does not go with closed"),
-    ({"name": "synthetic", "arrivals": "burst()", "rate": 2}, "arrive at once"),
-    ({"name": "synthetic", "prefix_groups": 2}, "needs trace.prefix_tokens"),
-    ({"name": "synthetic", "prefix_tokens": 0}, "trace.prefix_tokens is 0"),
-    ({"name": "synthetic", "prefix_tokens": 4, "prefix_groups": 0}, "trace.prefix_groups is 0"),
-])
+@pytest.mark.parametrize(
+    "arguments, problem",
+    [
+        ({"name": "chatt"}, "there is no trace 'chatt'; there are chat, synthetic, file"),
+        ({"name": "file"}, "trace=file needs trace.path"),
+        ({"name": "chat", "path": "x.csv"}, "reads no file"),
+        ({"name": "chat", "num_requests": 0}, "trace.num_requests is 0"),
+        ({"name": "chat", "num_requests": 1.5}, "must be an integer"),
+        ({"name": "chat", "num_requests": 10**12}, "from 1 to 50,000,000"),
+        ({"name": "chat", "rate": -2}, "trace.rate is -2"),
+        ({"name": "chat", "rate": float("nan")}, "trace.rate is nan"),
+        ({"name": "chat", "rate": "fast"}, "trace.rate is fast"),
+        ({"name": "chat", "rate": 1e6, "duration_s": 1e6}, "too many"),
+        ({"name": "chat", "duration_s": 0}, "trace.duration_s is 0"),
+        ({"name": "chat", "on_error": "ignore"}, "allowed are error, skip"),
+        ({"name": "chat", "arrivals": "poisson(1)"}, "trace=chat has no option trace.arrivals; its own are none"),
+        ({"name": "synthetic", "arrival": "poisson(1)"}, "no option trace.arrival; its own are arrivals, "),
+        ({"name": "synthetic", "arrivals": "closed(4)", "rate": 2}, "trace.rate does not go with closed"),
+        ({"name": "synthetic", "arrivals": "closed(4)", "duration_s": 2}, "trace.duration_s does not go with closed"),
+        ({"name": "synthetic", "arrivals": "burst()", "rate": 2}, "arrive at once"),
+        ({"name": "synthetic", "prefix_groups": 2}, "needs trace.prefix_tokens"),
+        ({"name": "synthetic", "prefix_tokens": 0}, "trace.prefix_tokens is 0"),
+        ({"name": "synthetic", "prefix_tokens": 4, "prefix_groups": 0}, "trace.prefix_groups is 0"),
+    ],
+)
 def test_what_makes_no_sense_is_refused_in_one_line(arguments, problem):
     with pytest.raises(ValueError) as caught:
         open_trace(**arguments)

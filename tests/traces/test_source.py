@@ -24,16 +24,19 @@ def test_no_file_a_folder_an_empty_file(tmp_path):
     assert "is empty" in _problem(tmp_path / "empty.csv")
 
 
-@pytest.mark.parametrize("data, problem", [
-    (b"arrival_s,prompt_tokens,output_tokens\n0,1,1\n\xff\xfe\x00", ":3: neither text (UTF-8) nor Parquet"),
-    (b"\x00\x01\x02", ":1: neither text"),
-    (b"\x1f\x8bbroken", "cannot be read"),
-    (b"PAR1broken", "cannot be read as Parquet"),
-    (b"name,age\nx,1\n", ":1: begins like no known format ('name,age'); known are azure: "),
-    (b'{"a": 1}\n', "begins like no known format"),
-    (b"{broken\n", "begins like no known format"),
-    (b'"unclosed\n', "begins like no known format"),
-])
+@pytest.mark.parametrize(
+    "data, problem",
+    [
+        (b"arrival_s,prompt_tokens,output_tokens\n0,1,1\n\xff\xfe\x00", ":3: neither text (UTF-8) nor Parquet"),
+        (b"\x00\x01\x02", ":1: neither text"),
+        (b"\x1f\x8bbroken", "cannot be read"),
+        (b"PAR1broken", "cannot be read as Parquet"),
+        (b"name,age\nx,1\n", ":1: begins like no known format ('name,age'); known are azure: "),
+        (b'{"a": 1}\n', "begins like no known format"),
+        (b"{broken\n", "begins like no known format"),
+        (b'"unclosed\n', "begins like no known format"),
+    ],
+)
 def test_garbage_is_named(tmp_path, data, problem):
     (tmp_path / "t.bin").write_bytes(data)
     assert problem in _problem(tmp_path / "t.bin")

@@ -20,12 +20,16 @@ def test_uniforms_are_uniform(seed):
     assert stats.chisquare(np.bincount((draws * 1000).astype(int), minlength=1000)).pvalue > LEVEL
 
 
-@pytest.mark.parametrize("other", [
-    Stream(0, "x").uniforms(INDEX + 1),  # the next request
-    Stream(0, "x").uniforms(INDEX, draw=1),
-    Stream(0, "y").uniforms(INDEX),
-    Stream(1, "x").uniforms(INDEX),
-], ids=["index", "draw", "purpose", "seed"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        Stream(0, "x").uniforms(INDEX + 1),  # the next request
+        Stream(0, "x").uniforms(INDEX, draw=1),
+        Stream(0, "y").uniforms(INDEX),
+        Stream(1, "x").uniforms(INDEX),
+    ],
+    ids=["index", "draw", "purpose", "seed"],
+)
 def test_streams_that_differ_in_one_thing_are_independent(other):
     draws = Stream(0, "x").uniforms(INDEX)
     cells = np.bincount((draws * 30).astype(int) * 30 + (other * 30).astype(int), minlength=900)

@@ -36,23 +36,28 @@ def test_every_optional_column_and_what_stands_for_an_empty_cell(tmp_path):
     np.testing.assert_array_equal(trace.think_s, [1.5, np.nan])
     np.testing.assert_array_equal(trace.deadline_s, [4, np.nan])  # on the clock of the arrivals, which began at 5
     np.testing.assert_array_equal(trace.abort_s, [3, np.nan])
-    assert trace.report.lines() == [f"{tmp_path}/table.csv (this project's table as CSV): 2 requests read",
-                                    "columns ignored: colour"]
+    assert trace.report.lines() == [
+        f"{tmp_path}/table.csv (this project's table as CSV): 2 requests read",
+        "columns ignored: colour",
+    ]
 
 
-@pytest.mark.parametrize("row, problem", [
-    ("-1,4,4", "arrival_s is -1.0, must be finite and not negative"),
-    ("nan,4,4", "arrival_s is nan"),
-    ("inf,4,4", "arrival_s is inf"),
-    (",4,4", "arrival_s is missing"),
-    ("early,4,4", "arrival_s is 'early', must be a number"),
-    ("0,0,4", "prompt_tokens is 0, must be at least 1"),
-    ("0,-7,4", "prompt_tokens is -7"),
-    ("0,1e3000,4", "prompt_tokens is '1e3000', must be an integer"),
-    ("0,2000000000,4", "prompt_tokens is 2000000000, must be at most 1,000,000,000"),
-    ("0,4,4.5", "output_tokens is '4.5', must be an integer"),
-    ("0,4", "2 fields, the header has 3"),
-])
+@pytest.mark.parametrize(
+    "row, problem",
+    [
+        ("-1,4,4", "arrival_s is -1.0, must be finite and not negative"),
+        ("nan,4,4", "arrival_s is nan"),
+        ("inf,4,4", "arrival_s is inf"),
+        (",4,4", "arrival_s is missing"),
+        ("early,4,4", "arrival_s is 'early', must be a number"),
+        ("0,0,4", "prompt_tokens is 0, must be at least 1"),
+        ("0,-7,4", "prompt_tokens is -7"),
+        ("0,1e3000,4", "prompt_tokens is '1e3000', must be an integer"),
+        ("0,2000000000,4", "prompt_tokens is 2000000000, must be at most 1,000,000,000"),
+        ("0,4,4.5", "output_tokens is '4.5', must be an integer"),
+        ("0,4", "2 fields, the header has 3"),
+    ],
+)
 def test_a_malformed_row_is_named_by_line(tmp_path, row, problem):
     with pytest.raises(ValueError) as caught:
         _csv(tmp_path, "0,1,1", "", row)
@@ -65,14 +70,17 @@ def test_the_first_bad_line_is_the_one_named(tmp_path):
         _csv(tmp_path, "0,1,1", "0,1,x", "z,1,1", "0,y,1")
 
 
-@pytest.mark.parametrize("header, rows, problem", [
-    ("arrival_s,prompt_tokens", ["0,1"], "no column output_tokens"),
-    ("arrival_s,prompt_tokens,output_tokens,output_tokens", ["0,1,1,1"], "two columns are named 'output_tokens'"),
-    (HEADER + ",request_id", ["0,1,1,a", "1,1,1,a"], ":3: request_id 'a' is that of line 2"),
-    (HEADER + ",request_id", ["0,1,1,a", "1,1,1,"], ":3: request_id is missing"),
-    (HEADER + ",n", ["0,1,1,0"], ":2: n is 0"),
-    (HEADER + ",max_tokens", ["0,1,1,0"], ":2: max_tokens is 0"),
-])
+@pytest.mark.parametrize(
+    "header, rows, problem",
+    [
+        ("arrival_s,prompt_tokens", ["0,1"], "no column output_tokens"),
+        ("arrival_s,prompt_tokens,output_tokens,output_tokens", ["0,1,1,1"], "two columns are named 'output_tokens'"),
+        (HEADER + ",request_id", ["0,1,1,a", "1,1,1,a"], ":3: request_id 'a' is that of line 2"),
+        (HEADER + ",request_id", ["0,1,1,a", "1,1,1,"], ":3: request_id is missing"),
+        (HEADER + ",n", ["0,1,1,0"], ":2: n is 0"),
+        (HEADER + ",max_tokens", ["0,1,1,0"], ":2: max_tokens is 0"),
+    ],
+)
 def test_a_malformed_table_is_refused(tmp_path, header, rows, problem):
     with pytest.raises(ValueError, match=problem):
         _csv(tmp_path, *rows, header=header)

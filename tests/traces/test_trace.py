@@ -51,14 +51,17 @@ def test_limit_takes_the_prefixes_along():
     assert limited.prefix.shareable_tokens().tolist() == [4, 4]
 
 
-@pytest.mark.parametrize("columns, problem", [
-    ({"arrival_s": (1.0, 0.0)}, "sorted"),
-    ({"arrival_s": (-1.0, 0.0)}, "not negative"),
-    ({"arrival_s": (0.0, float("nan"))}, "finite"),
-    ({"arrival_s": ()}, "no requests"),
-    ({"user": ["a"]}, "user has 1 entries"),
-    ({"n": np.array([1, 0, 1, 1])}, "n is 0"),
-])
+@pytest.mark.parametrize(
+    "columns, problem",
+    [
+        ({"arrival_s": (1.0, 0.0)}, "sorted"),
+        ({"arrival_s": (-1.0, 0.0)}, "not negative"),
+        ({"arrival_s": (0.0, float("nan"))}, "finite"),
+        ({"arrival_s": ()}, "no requests"),
+        ({"user": ["a"]}, "user has 1 entries"),
+        ({"n": np.array([1, 0, 1, 1])}, "n is 0"),
+    ],
+)
 def test_columns_that_make_no_trace_are_refused(columns, problem):
     with pytest.raises(ValueError, match=problem):
         _make_trace(**columns)

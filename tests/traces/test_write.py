@@ -12,8 +12,13 @@ TOKENS = st.integers(1, 10**9)
 TIME = st.floats(0, 1e6)
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5) | st.sampled_from(['"', ",", "\n", "a\r\nb"])
 OPTIONAL = {
-    "max_tokens": st.just(-1) | TOKENS, "turn": st.integers(0, 9), "priority": st.integers(-9, 9),
-    "n": st.integers(1, 9), "think_s": st.just(np.nan) | TIME, "user": TEXT, "session": TEXT,
+    "max_tokens": st.just(-1) | TOKENS,
+    "turn": st.integers(0, 9),
+    "priority": st.integers(-9, 9),
+    "n": st.integers(1, 9),
+    "think_s": st.just(np.nan) | TIME,
+    "user": TEXT,
+    "session": TEXT,
 }
 
 
@@ -72,11 +77,14 @@ def test_generated_prefixes_survive_parquet(tmp_path):
     assert read.prefix.shareable_tokens().tolist() == trace.prefix.shareable_tokens().tolist()
 
 
-@pytest.mark.parametrize("options, name, problem", [
-    ({}, "t.txt", "must end in .csv or .parquet"),
-    ({"arrivals": "closed(2)"}, "t.csv", "a closed loop has no arrival times"),
-    ({"prefix_tokens": 16}, "t.csv", "write .parquet"),
-])
+@pytest.mark.parametrize(
+    "options, name, problem",
+    [
+        ({}, "t.txt", "must end in .csv or .parquet"),
+        ({"arrivals": "closed(2)"}, "t.csv", "a closed loop has no arrival times"),
+        ({"prefix_tokens": 16}, "t.csv", "write .parquet"),
+    ],
+)
 def test_what_cannot_be_written_is_refused_and_leaves_nothing(tmp_path, options, name, problem):
     trace = open_trace("synthetic", num_requests=4, **options)
     with pytest.raises(ValueError, match=problem):
@@ -104,7 +112,15 @@ def test_parquet_errors_name_the_row(tmp_path):
         open_trace("file", str(path))
     trace = open_trace("file", str(path), on_error="skip")
     assert trace.output_tokens.tolist() == [1] and "columns ignored: x" in trace.report.notes
-    pq.write_table(pa.table({"arrival_s": pa.array([0.0, None]), "prompt_tokens": pa.array([1, 2], pa.uint64()),
-                             "output_tokens": pa.array([1, 2], pa.int16())}), path)
+    pq.write_table(
+        pa.table(
+            {
+                "arrival_s": pa.array([0.0, None]),
+                "prompt_tokens": pa.array([1, 2], pa.uint64()),
+                "output_tokens": pa.array([1, 2], pa.int16()),
+            }
+        ),
+        path,
+    )
     with pytest.raises(ValueError, match="t.parquet:2: arrival_s is missing"):
         open_trace("file", str(path))

@@ -38,11 +38,15 @@ def read(source: Source, rows: Rows, report: Report) -> Trace:
     times = timestamps(cells["TIMESTAMP"], rows)
     readable = times[rows.unproblematic()]
     origin = readable.min() if len(readable) else NO_TIME
-    return assembled(rows, report, {
-        "arrival_s": (times - origin).astype(np.int64) / 1e9,
-        "prompt_tokens": rows.integers("ContextTokens", cells["ContextTokens"], least=1),
-        "output_tokens": rows.integers("GeneratedTokens", cells["GeneratedTokens"], least=0),
-    })
+    return assembled(
+        rows,
+        report,
+        {
+            "arrival_s": (times - origin).astype(np.int64) / 1e9,
+            "prompt_tokens": rows.integers("ContextTokens", cells["ContextTokens"], least=1),
+            "output_tokens": rows.integers("GeneratedTokens", cells["GeneratedTokens"], least=0),
+        },
+    )
 
 
 def timestamps(cells: Sequence[str], rows: Rows) -> np.ndarray:

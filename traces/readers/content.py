@@ -27,8 +27,11 @@ def content(
             continue
         lists.append(())
         if isinstance(cell, list):
-            rows.reject(row, f"{name} has {len(cell)} entries, a prompt of {tokens} tokens in blocks of "
-                             f"{hash_block_tokens} {'needs' if whole else 'has at most'} {needed}")
+            rows.reject(
+                row,
+                f"{name} has {len(cell)} entries, a prompt of {tokens} tokens in blocks of "
+                f"{hash_block_tokens} {'needs' if whole else 'has at most'} {needed}",
+            )
         elif cell is not None:
             rows.reject(row, f"{name} must be a list")
     if set(map(type, chain.from_iterable(lists))) <= {int}:

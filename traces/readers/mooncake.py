@@ -39,7 +39,9 @@ def read(source: Source, rows: Rows, report: Report, *, spread_ties: bool = Fals
         arrival_s[good] = spread(arrival_s[good])
         report.notes.append("requests with equal timestamps spread evenly up to the next timestamp")
     columns: dict[str, np.ndarray | list[str]] = {
-        "arrival_s": arrival_s, "prompt_tokens": prompt_tokens, "output_tokens": output_tokens,
+        "arrival_s": arrival_s,
+        "prompt_tokens": prompt_tokens,
+        "output_tokens": output_tokens,
     }
     return assembled(rows, report, columns, prefix)
 

@@ -85,7 +85,12 @@ class Rows:
         return ["" if cell is None else str(cell) for cell in cells]
 
     def _one_by_one(
-        self, name: str, cells: Cells, convert: Callable[[object], float], absent: float | None, filler: float,
+        self,
+        name: str,
+        cells: Cells,
+        convert: Callable[[object], float],
+        absent: float | None,
+        filler: float,
         kind: type,
     ) -> np.ndarray:
         values: np.ndarray = np.full(len(cells), filler, kind)

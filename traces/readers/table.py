@@ -90,9 +90,7 @@ def table(
     return assembled(rows, report, columns, prefix(cells, rows, columns, hash_block_tokens))
 
 
-def in_seconds(
-    columns: dict[str, np.ndarray | list[str]], time_unit: str | None, rows: Rows, report: Report
-) -> None:
+def in_seconds(columns: dict[str, np.ndarray | list[str]], time_unit: str | None, rows: Rows, report: Report) -> None:
     """Absolute times from `time_unit`; without one, times that can only be an epoch's in ms, us or ns are noted."""
     if time_unit is None:
         earliest = np.asarray(columns["arrival_s"])[rows.unproblematic()].min(initial=np.inf)
@@ -114,8 +112,11 @@ def consistent(columns: dict[str, np.ndarray | list[str]], rows: Rows) -> None:
         if name in columns:
             times = np.asarray(columns[name])
             for row in np.flatnonzero(times < arrival_s).tolist():
-                rows.reject(row, f"{name} is {times[row]:.16g}, before arrival_s, {arrival_s[row]:.16g}: it must be a "
-                                 f"time on the same clock, not a duration")
+                rows.reject(
+                    row,
+                    f"{name} is {times[row]:.16g}, before arrival_s, {arrival_s[row]:.16g}: it must be a "
+                    f"time on the same clock, not a duration",
+                )
     taken: dict[str, int] = {}
     for row, request_id in enumerate(columns.get("request_id", ())):
         first = taken.setdefault(request_id, row)

@@ -1,0 +1,6 @@
+"""The discrete-event simulator: arrivals, replicas and links on simpy, around the scheduler of `twin.core`."""
+
+from twin.sim.simulation import Outcome, Setup, Simulation, simulate
+from twin.sim.swap_link import SwapCost
+
+__all__ = ["Outcome", "Setup", "Simulation", "SwapCost", "simulate"]

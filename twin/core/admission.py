@@ -1,0 +1,180 @@
+"""The waiting phase, and what may make room for a head that was refused.
+
+Only the head of the queue is asked: if it does not fit, all behind it wait (head-of-line blocking is real). A refusal
+stands until an event (arrival of a new head, finish, preemption), because between events free blocks only become fewer and
+seats stay taken:
+
+    refused for a seat     a finish is needed
+    refused for room       a finish is needed, or, with prefix caching, a decoder that fills a block which the head would
+                           share: steps_before_head_can_share; or another head, if order() may change: order_may_help
+
+With a preemptive order a refused head may take the place of requests that come after it in that order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from twin.core.batch import Batch
+from twin.core.errors import PolicyError
+from twin.core.limits import blocks_for
+from twin.core.request import REJECTED, SWAPPED, Request
+from twin.core.swap import give_up
+from twin.policy import Answer
+
+if TYPE_CHECKING:
+    from twin.core.state import State
+
+NO_SEAT, NO_ROOM = "no seat", "no room"
+
+
+def admit_heads(state: State, batch: Batch) -> str | None:
+    """Take in heads of the queue, while seats, budget and blocks last. Says why the next one was refused."""
+    preemptive = state.policy.order is not None and (state.policy.preempts or state.rules.preempt_for_seat)
+    while state.waiting or state.swapped:
+        request = _next_in_line(state, batch, preemptive)
+        if request is None or request in batch.preempted:
+            return NO_ROOM
+        seats = state.limits.max_num_seqs - state.unforked_seats
+        wanted = seats - (request.samples - 1)
+        if len(state.running) >= wanted and not (preemptive and make_seat(state, batch, request, wanted)):
+            return NO_SEAT if len(state.running) >= seats else NO_ROOM
+        if batch.budget <= 0:
+            return NO_ROOM
+        if state.policy.admit is not None:
+            answer = _ask(state, request)
+            if answer == Answer.NEVER:
+                _reject(state, batch, request)
+                continue
+            if answer == Answer.LATER:
+                return NO_ROOM
+        was_swapped = request.state == SWAPPED
+        tokens = state.admit(request, batch.budget)
+        if tokens:
+            batch.chunks.append((request, tokens))
+            (batch.swapped_in if was_swapped else batch.admitted).append(request)
+            batch.budget -= tokens
+        elif was_swapped and not state.running and not request.placeholders:
+            give_up(state, state.swapped[-1])  # what the swapped keep on the device locks them all out
+        elif not (preemptive and not was_swapped and make_room(state, batch, request)):
+            return NO_ROOM
+    return None
+
+
+def _next_in_line(state: State, batch: Batch, preemptive: bool) -> Request | None:
+    """The head: swapped requests come before waiting ones, but not in a step that preempted.
+
+    Under a preemptive order a waiting request may come before them: else it would preempt in vain.
+    """
+    head = state.waiting.head()
+    if not state.swapped:
+        return head
+    swapped = None if batch.preempted else state.swapped[0]
+    if not preemptive:
+        return swapped
+    if swapped is None or head is None:
+        return swapped or head
+    return head if _comes_before(state, head, swapped) else swapped
+
+
+def _ask(state: State, request: Request) -> Answer:
+    assert state.policy.admit is not None
+    answer = state.policy.admit(request.view, state.view)
+    if answer not in (Answer.ADMIT, Answer.LATER, Answer.NEVER):
+        raise PolicyError(f"admit() must answer ADMIT, LATER or NEVER, not {answer!r}")
+    return Answer(answer)
+
+
+def _reject(state: State, batch: Batch, request: Request) -> None:
+    if request in state.swapped:
+        raise PolicyError(f"admit() answered NEVER for request {request.id}, which has run already")
+    state.waiting.pop(request)
+    request.state, request.reason = REJECTED, f"policy {type(state.policy).__name__} answered NEVER"
+    batch.rejected.append(request)
+
+
+# --- preemptive orders
+
+
+def make_seat(state: State, batch: Batch, head: Request, seats: int) -> bool:
+    """Take seats from running requests that come after the head in the policy's order."""
+    while len(state.running) >= seats:
+        worst = _last_in_order(state, head)
+        if worst is None:
+            return False
+        _take_off(state, batch, worst)
+    return True
+
+
+def make_room(state: State, batch: Batch, head: Request) -> bool:
+    """Take blocks from the last in order, if the head comes before it and all such blocks together are enough."""
+    after = [request for request in state.running if _comes_before(state, head, request)]
+    if not after:
+        return False
+    needed = blocks_for(head.known_tokens, state.limits.block_size) + state.watermark_blocks
+    within_reach = state.pool.num_free + sum(request.count_private_blocks() for request in after)
+    if needed > within_reach:
+        return False
+    worst = _last_in_order(state, head)
+    assert worst is not None
+    _take_off(state, batch, worst)
+    return True
+
+
+def _rank(state: State, request: Request) -> tuple[Any, float]:
+    assert state.policy.order is not None
+    return state.policy.order(request.view, state.view), request.arrival_s
+
+
+def _comes_before(state: State, head: Request, request: Request) -> bool:
+    assert state.policy.order is not None
+    return state.policy.order(head.view, state.view) < state.policy.order(request.view, state.view)
+
+
+def _last_in_order(state: State, head: Request) -> Request | None:
+    """The running request with the largest (order, arrival), the first in the list on a tie, if the head comes before it."""
+    worst = max(state.running, key=lambda request: _rank(state, request), default=None)
+    return worst if worst is not None and _comes_before(state, head, worst) else None
+
+
+def _take_off(state: State, batch: Batch, victim: Request) -> None:
+    """Preempt in the waiting phase: what this step had given the victim returns to the budget."""
+    given = 1 if victim.base is not None else 0
+    for place, (request, tokens) in enumerate(batch.chunks):
+        if request is victim:
+            given = tokens
+            del batch.chunks[place]
+            break
+    batch.budget += given
+    batch.preempted = {**batch.preempted, victim: state.preempt(victim, given)}
+
+
+# --- how long a refusal stands
+
+
+def order_may_help(state: State) -> bool:
+    """May another head, that order() could come to prefer while nothing else happens, fit where this one does not?"""
+    if not state.policy.dynamic or state.swapped:
+        return False
+    if state.pool.caches or state.pool.reserves:
+        return True
+    block_size, free = state.limits.block_size, state.pool.num_free
+    return any(blocks_for(head.known_tokens, block_size) <= free for head in state.waiting.heads())
+
+
+def steps_before_head_can_share(state: State, steps: int) -> int:
+    """How many of the next `steps` decode steps fill no block that the refused head waits to share.
+
+    Keys are chained, so equal keys stand at equal indices.
+    """
+    head = state.waiting.head()
+    assert head is not None
+    decoders, wanted = state.decoders, head.block_keys
+    for ahead in range(steps):
+        step = decoders.launched + ahead
+        for request in decoders.filling_block(ahead):
+            assert request.base is not None
+            index = (request.base + step) // decoders.block_size
+            if index < len(wanted) and index < len(request.block_keys) and request.block_keys[index] == wanted[index]:
+                return ahead
+    return steps

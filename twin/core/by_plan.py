@@ -1,0 +1,87 @@
+"""Carrying out a plan of the policy's own (`Policy.schedule`), on the real pool, while it is made.
+
+A whole-plan policy decides who gets what; the arithmetic of blocks, budget and seats is the core's, so `take` says no where
+they do not suffice, and what a policy may never do (preempt twice, take for a request that has ended) is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twin.core.batch import Batch
+from twin.core.errors import IllegalPlan
+from twin.core.request import RUNNING, SWAPPED, WAITING, Request
+from twin.core.step import complete, give
+
+if TYPE_CHECKING:
+    from twin.core.state import State
+
+
+class PlannedStep:
+    """The step under way: what has been given, and to whom."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.budget = state.limits.max_num_batched_tokens
+        self.given: dict[Request, int] = {}
+        self.preempted: dict[Request, str] = {}
+        self.admitted: list[Request] = []
+        self.swapped_in: list[Request] = []
+
+    def take(self, request: Request, tokens: int | None) -> bool:
+        state = self.state
+        if request in self.given:
+            raise IllegalPlan(f"a plan may give tokens to a request once: {request.id} has {self.given[request]} already")
+        if request.state not in (WAITING, RUNNING, SWAPPED):
+            raise IllegalPlan(f"a plan may give tokens to a request that is there: {request.id} is {request.state}")
+        if request in self.preempted or request.stale:
+            return False  # preempted in this step, or tokens of its last life are still in flight
+        wanted = min(request.pending, self.budget) if tokens is None else tokens
+        if type(wanted) is not int or wanted < 0:
+            raise IllegalPlan(f"tokens must be a positive integer: {wanted!r} for request {request.id}")
+        if not 1 <= wanted <= self.budget:
+            return False
+        if request.state == RUNNING:
+            granted = self._continue(request, wanted)
+        elif len(state.running) + state.unforked_seats + request.samples > state.limits.max_num_seqs:
+            return False
+        else:
+            granted = self._bring_in(request, wanted)
+        if not granted:
+            return False
+        self.given[request] = granted
+        self.budget -= granted
+        return True
+
+    def _continue(self, request: Request, tokens: int) -> int:
+        state = self.state
+        if tokens > request.pending:
+            if not request.pending:
+                return 0  # asynchronous: its last token is in flight
+            raise IllegalPlan(f"no more than what is pending: {tokens} > {request.pending} for request {request.id}")
+        computed = request.computed + tokens
+        missing = state.blocks_missing(request, computed)
+        if missing > state.pool.num_free:
+            return 0
+        give(state, request, computed, missing)
+        return tokens
+
+    def _bring_in(self, request: Request, tokens: int) -> int:
+        was_swapped = request.state == SWAPPED
+        granted = self.state.admit(request, self.budget, tokens)
+        if granted:
+            (self.swapped_in if was_swapped else self.admitted).append(request)
+        return granted
+
+    def preempt(self, request: Request, mode: str | None) -> None:
+        if request in self.admitted or request in self.swapped_in:
+            raise IllegalPlan(f"a plan may not preempt whom it admits: request {request.id}")
+        returned = self.given.pop(request, 0)
+        self.budget += returned
+        self.preempted[request] = self.state.preempt(request, returned, mode)
+
+    def batch(self) -> Batch:
+        """The plan is complete."""
+        batch = complete(self.state, self.budget, self.given, self.preempted)
+        batch.admitted, batch.swapped_in = self.admitted, self.swapped_in
+        return batch

@@ -1,0 +1,165 @@
+"""The two ends of a step's flight: what a launch promises a request, and what becomes of it when the step has ended.
+
+Most members of a batch are lazy decoders, before and after: nobody touches them. By name go those whose chunk completes what
+is known of them (they enter the decoders at the launch), and the *asides*: who left the decoders while the batch was in
+flight, because they were preempted, passed over, or their last token is on its way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twin.core.batch import Aside, Batch
+from twin.core.decoders import by_admission
+from twin.core.fork import fork_samples
+from twin.core.request import ABORTED, ENDED, FINISHED, RUNNING, SWAPPED, WAITING, Request
+from twin.core.swap import keep_device_part, leave_host
+
+if TYPE_CHECKING:
+    from twin.core.state import State
+
+
+class Landing:
+    """Launch and landing of single requests. `gaps` are the inter-token times of those who landed by name."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.gaps: list[float] = []  # of the last step that landed, seconds
+
+    # --- launch
+
+    def launch(self, batch: Batch) -> None:
+        """What the batch computes by name counts as computed; prompts that are complete fork into their samples."""
+        to_fork = [request for request, tokens in batch.chunks if self._launch_chunk(batch, request, tokens)]
+        for request in to_fork:  # behind all others, in running order
+            for sibling in fork_samples(self.state, request):
+                self._yields_in(batch, sibling)
+            self._yields_in(batch, request)
+
+    def _launch_chunk(self, batch: Batch, request: Request, tokens: int) -> bool:
+        """True if the request has its prompt computed and is to fork."""
+        state = self.state
+        computed = request.settled_computed
+        if computed < request.high_water:
+            request.recomputed_tokens += min(tokens, request.high_water - computed)
+        request.settled_computed = computed = computed + tokens
+        if computed < request.known_tokens + request.placeholders:
+            state.prefills[request] = None
+            return False
+        if request.samples > 1:
+            state.prefills[request] = None
+            return True
+        self._yields_in(batch, request)
+        return False
+
+    def _yields_in(self, batch: Batch, request: Request) -> None:
+        """A token of this batch will come for it: from here on it decodes, lazily if it can."""
+        state, decoders = self.state, self.state.decoders
+        if request.placeholders or request.forked:
+            request.placeholders += 1
+            state.prefills[request] = None
+            batch.asides.append(Aside(request, request.admission, yields=True, stale=False))
+        else:
+            state.prefills.pop(request, None)
+            decoders.enter(request, batch.number)
+            batch.entered.append(request)
+        if decoders.per_user is not None:
+            counts = dict(batch.by_user)
+            counts[request.user] = counts.get(request.user, 0) + 1
+            batch.by_user = counts
+
+    # --- landing
+
+    def land(self, batch: Batch, now: float) -> list[Request]:
+        """The tokens of the batch arrive. Returns those who have all of theirs, in the order of the batch."""
+        self.gaps = []
+        for request in batch.entered:
+            if request.base is not None and request.entered == batch.number:
+                self._stamp(request, now)
+        ended = [(request.admission, request) for request in self.leave_landed()]
+        for request, admission, yields, stale in batch.asides:
+            if request.state in ENDED:
+                continue  # one token more than it wanted
+            if stale:
+                request.stale -= 1
+            if yields:
+                self._append_token(request, stale, now)
+                if request.settled_generated >= request.stop_after:
+                    ended.append((admission, request))
+        if len(ended) > 1:
+            ended.sort(key=lambda entry: entry[0])  # the order in which their blocks come free
+        return [request for _, request in ended]
+
+    def leave_landed(self) -> list[Request]:
+        """Lazy decoders who have all their tokens. Synchronous: all; asynchronous: whose end was not foreseen."""
+        state, decoders = self.state, self.state.decoders
+        if not decoders.days or decoders.days[0] > decoders.landed:
+            return []
+        ended = []
+        for request, hashed in decoders.leave_landed():
+            request.hashed_blocks = hashed
+            for batch in state.in_flight:
+                batch.regular -= batch.number > request.entered
+            ended.append(request)
+        ended.sort(key=by_admission)
+        return ended
+
+    def _append_token(self, request: Request, stale: bool, now: float) -> None:
+        state = self.state
+        request.settled_generated += 1
+        if not stale:
+            request.placeholders -= 1
+        if request.state == RUNNING and state.pool.caches:
+            known = min(request.settled_computed - request.placeholders, request.known_tokens)
+            request.hashed_blocks = max(request.hashed_blocks, known // state.limits.block_size)
+            state.pool.register(request, known)
+        self._stamp(request, now)
+
+    def _stamp(self, request: Request, now: float) -> None:
+        if request.first_token_s is None:
+            request.first_token_s = now
+        elif request.last_token_s is not None:
+            self.gaps.append(now - request.last_token_s)
+        request.last_token_s = now
+
+    # --- the end
+
+    def stop(self, batch: Batch, request: Request) -> None:
+        """An engine saw an end-of-sequence token for the request in this batch: no token follows."""
+        if request.base is None:
+            request.stop_after = request.settled_generated + 1
+        else:
+            self.state.decoders.end_with_step(request, batch.number)
+
+    def finish(self, request: Request, now: float) -> None:
+        request.finish_s, request.reason = now, "length"
+        self._take_out(request)
+        request.state = FINISHED
+
+    def abort(self, request: Request, batch: Batch | None) -> None:
+        """Given up: its tokens in flight are dropped, its blocks are free at once."""
+        state = self.state
+        assert request.state in (WAITING, RUNNING, SWAPPED), request
+        if request.base is not None:
+            hashed = state.decoders.hashed_blocks(request)
+            for other in (*state.in_flight, *([batch] if batch is not None else ())):
+                other.regular -= other.number > request.entered
+            state.decoders.leave(request)
+            request.hashed_blocks = hashed
+        self._take_out(request)
+        request.state, request.reason = ABORTED, "abort"
+
+    def _take_out(self, request: Request) -> None:
+        state = self.state
+        if request.state == WAITING:
+            state.waiting.remove(request)
+            return
+        if request.state == SWAPPED:
+            keep_device_part(state, request)
+            leave_host(state, request)
+        else:
+            del state.running[request]
+            state.unforked_seats -= request.samples - 1
+            state.prefills.pop(request, None)
+            state.ending.pop(request, None)
+        state.release(request)

@@ -1,0 +1,85 @@
+"""The numbers and rules that a scheduler lives within: fixed for a run, checked once, here."""
+
+from dataclasses import dataclass, fields
+
+PREEMPTION_MODES = ("recompute", "swap", "auto")
+VICTIMS = ("last", "longest", "least_computed", "most_remaining", "lowest_priority")
+ALLOCATORS = ("paged", "contiguous")
+
+
+def blocks_for(tokens: int, block_size: int) -> int:
+    """Blocks that hold so many tokens."""
+    return -(-tokens // block_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes, under vLLM's names where vLLM has one. `num_blocks` are usable blocks: a null block is not among them."""
+
+    num_blocks: int
+    block_size: int = 16  # tokens
+    num_host_blocks: int = 0
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 8192
+    long_prefill_token_threshold: int = 0  # 0: none
+    max_model_len: int = 1 << 30
+    enable_chunked_prefill: bool = True
+    enable_prefix_caching: bool = False
+    watermark: float = 0.0  # share of the pool that admissions leave free while anything runs
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type in (int, "int") and (isinstance(value, bool) or not isinstance(value, int)):
+                raise ValueError(f"{field.name} must be an integer, not {value!r}")
+        for name in ("num_blocks", "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("num_host_blocks", "long_prefill_token_threshold"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
+        if not 0 <= self.watermark < 1:
+            raise ValueError(f"watermark is a share of the pool, 0 <= watermark < 1, not {self.watermark}")
+
+    @property
+    def watermark_blocks(self) -> int:
+        """Blocks kept back from admissions while anything runs; the + 1 is vLLM's null block."""
+        return int(self.watermark * (self.num_blocks + 1))
+
+    def why_never(self, prompt_tokens: int, max_tokens: int, samples: int = 1) -> str | None:
+        """The reason for which a request could never be served, with the numbers, or None.
+
+        The KV of the last token is never written, so prompt + output - 1 tokens are the most it ever holds. Without
+        chunked prefill a preempted request must come back in one step: then they must fit in the budget too.
+        """
+        output = min(max_tokens, self.max_model_len - prompt_tokens)
+        if output < 1:
+            return f"prompt of {prompt_tokens} tokens leaves no room in max_model_len={self.max_model_len}"
+        if samples > self.max_num_seqs:
+            return f"{samples} samples need {samples} seats, max_num_seqs={self.max_num_seqs}"
+        most = prompt_tokens + output - 1
+        blocks = blocks_for(most, self.block_size)
+        blocks += (samples - 1) * (blocks - prompt_tokens // self.block_size)  # full prompt blocks are shared
+        if blocks > self.num_blocks:
+            return f"{most} tokens need {blocks} blocks, num_gpu_blocks={self.num_blocks}"
+        if not self.enable_chunked_prefill and most > self.max_num_batched_tokens:
+            return f"{most} tokens exceed max_num_batched_tokens={self.max_num_batched_tokens} without chunked prefill"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Choices that go with any policy."""
+
+    preemption_mode: str = "recompute"
+    victim: str | None = None  # None: the policy's own, else the last admitted
+    preempt_for_seat: bool = False  # a head of a lower `order` takes the seat of the last in order (our extension)
+    allocator: str = "paged"
+    async_scheduling: bool = False
+    vllm_defects: bool = False  # a victim that gives back tokens keeps the hashes of blocks never computed (vLLM 0.32)
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("preemption_mode", PREEMPTION_MODES), ("victim", VICTIMS), ("allocator", ALLOCATORS)):
+            value = getattr(self, name)
+            if value not in allowed and not (name == "victim" and value is None):
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")

@@ -1,0 +1,163 @@
+"""A request, as the core keeps it.
+
+Two integers explain everything: `computed`, the tokens whose KV is written or under way, and `generated`, the tokens that
+came out. A token that a step in flight will yield is not known yet: a *placeholder* stands for it.
+
+    known      prompt + generated
+    pending    known + placeholders - computed: what a step may give it; 1 means "it decodes", 0 "all is in flight"
+
+While a request is a lazy decoder (see decoders.py) its integers follow from `base` and nobody writes them; the `settled_`
+ones are theirs at all other times. Ask `computed`, `generated`, `pending`: they are always right.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from twin.policy import RequestView
+
+if TYPE_CHECKING:
+    from twin.core.block_pool import BlockPool
+    from twin.core.decoders import Decoders
+
+NEW, WAITING, RUNNING, SWAPPED = "new", "waiting", "running", "swapped"
+FINISHED, REJECTED, ABORTED = "finished", "rejected", "aborted"
+ENDED = (FINISHED, REJECTED, ABORTED)
+
+
+class Request:
+    """One sequence: what was asked for, where it stands, what became of it."""
+
+    __slots__ = (
+        "id", "index", "arrival_s", "prompt_tokens", "max_tokens", "max_tokens_given", "stop_after", "user", "session",
+        "priority", "deadline_s", "predicted_output", "samples", "block_keys", "shareable_blocks",
+        "state", "reason", "admission", "block_table", "host_blocks", "registered_blocks", "pool",
+        "settled_computed", "settled_generated", "placeholders", "stale", "decoders", "base", "entered", "due",
+        "first_scheduled_s", "first_token_s", "last_token_s", "finish_s", "cached_tokens", "preemptions", "swap_outs",
+        "recomputed_tokens", "high_water", "forked", "siblings", "family", "own_from", "hashed_blocks", "hashed_before",
+        "_view",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        id: str,
+        arrival_s: float,
+        prompt_tokens: int,
+        output_tokens: int,
+        max_tokens: int | None = None,
+        *,
+        index: int = 0,
+        user: str | None = None,
+        session: str | None = None,
+        priority: int = 0,
+        deadline_s: float | None = None,
+        predicted_output: float | None = None,
+        samples: int = 1,
+        block_keys: Any = (),
+        shareable_blocks: int | None = None,
+    ) -> None:
+        """`output_tokens` is where it ends: the true length in the simulator, max_tokens in an engine.
+
+        `block_keys[i]` is the chained hash of the first i + 1 full blocks; blocks past the last key hold content of its
+        own. `shareable_blocks`: no other request can hold the content of a block at this index or later (default: as
+        many as keys). `samples`: sequences that are forked when the prompt is computed.
+        """
+        for name, tokens in (("prompt", prompt_tokens), ("output", output_tokens), ("max_tokens", max_tokens)):
+            if tokens is not None and tokens < 1:
+                raise ValueError(f"request {id}: {name} of {tokens} tokens, at least 1 is needed")
+        if samples < 1:
+            raise ValueError(f"request {id}: n={samples} samples, at least 1 is needed")
+        self.id, self.index, self.arrival_s, self.prompt_tokens = id, index, arrival_s, prompt_tokens
+        self.max_tokens_given = max_tokens
+        self.max_tokens = output_tokens if max_tokens is None else max_tokens
+        self.stop_after = min(output_tokens, self.max_tokens)
+        self.user, self.session, self.priority, self.deadline_s = user, session, priority, deadline_s
+        self.predicted_output, self.samples = predicted_output, samples
+        self.block_keys = block_keys
+        self.shareable_blocks: int = len(block_keys) if shareable_blocks is None else shareable_blocks
+        self.state: str = NEW
+        self.reason: str | None = None  # why it ended as it did
+        self.pool: BlockPool | None = None
+        self.block_table: Any = ()  # a list while it holds blocks
+        self.registered_blocks = 0  # so many blocks at the front of the table are in the hash table
+        self.hashed_blocks = 0  # so many are full of known tokens: kept in mind for itself, at least (settled)
+        self.hashed_before = 0  # ... before the plan under way
+        self.settled_computed = self.settled_generated = self.placeholders = 0
+        self.stale = 0  # batches in flight that belong to a life which a preemption ended
+        self.preemptions = self.swap_outs = self.recomputed_tokens = 0
+        self.high_water = 0  # the largest `computed` it ever lost: below it, computing is computing again
+        self.forked = False  # a block of its table may be written by a sibling too: copy before writing
+        self.siblings: list[Request] = [self]  # the samples of one request, once forked
+        self.family, self.own_from = id, 0  # before this block its content bears the family's name
+        self.admission: int = 0
+        self.base: int | None = None
+        self.entered = self.due = 0
+        self.decoders: Decoders = None  # type: ignore[assignment]  # set by Decoders.enter
+        self.host_blocks: dict[int, int] | None = None
+        self.first_scheduled_s: float | None = None
+        self.first_token_s: float | None = None
+        self.last_token_s: float | None = None  # kept while it is not a lazy decoder
+        self.finish_s: float | None = None
+        self.cached_tokens: int | None = None
+        self._view: RequestView | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.state} request {self.id}: {self.computed} computed, {self.generated} generated>"
+
+    @property
+    def computed(self) -> int:
+        return self.settled_computed if self.base is None else self.base + self.decoders.launched
+
+    @property
+    def generated(self) -> int:
+        if self.base is None:
+            return self.settled_generated
+        return self.base + max(self.decoders.landed, self.entered - 1) + 1 - self.prompt_tokens
+
+    @property
+    def pending(self) -> int:
+        if self.base is not None:
+            return 1
+        if self.placeholders and self.has_last_token_in_flight():
+            return 0
+        return self.prompt_tokens + self.settled_generated + self.placeholders - self.settled_computed
+
+    def has_last_token_in_flight(self) -> bool:
+        """No token can follow those in flight: it is passed over (vLLM's asynchronous scheduler)."""
+        return self.settled_computed + 2 - self.placeholders >= self.prompt_tokens + self.max_tokens
+
+    @property
+    def known_tokens(self) -> int:
+        """Tokens whose value is known: what an admission has to hold. For requests that are not lazy decoders."""
+        return self.prompt_tokens + self.settled_generated
+
+    def key(self, index: int) -> object:
+        """What block `index` is known by: the hash of its content, or a name that nobody else can have."""
+        keys = self.block_keys
+        if index < len(keys):
+            return keys[index]
+        return self.family if index < self.own_from else self.id, index
+
+    def keys_to_look_up(self, count: int) -> Any:
+        """The first `count` keys, less those that cannot be cached: content of its own, unless it has run before."""
+        keys = self.block_keys
+        if count <= len(keys) or not self.preemptions:
+            return keys[:count]
+        return [self.key(index) for index in range(count)]
+
+    # --- what a policy may ask
+
+    @property
+    def view(self) -> RequestView:
+        if self._view is None:
+            self._view = RequestView(self)
+        return self._view
+
+    def count_private_blocks(self) -> int:
+        pool = self.pool
+        return sum(block is not None and pool.references(block) == 1 for block in self.block_table) if pool else 0
+
+    def count_cached_tokens(self) -> int:
+        if self.state != WAITING or self.pool is None:
+            return self.cached_tokens or 0
+        return len(self.pool.lookup(self)) * self.pool.block_size

@@ -1,0 +1,272 @@
+"""The scheduler: four verbs around one state.
+
+    plan(now) -> Batch             one step, any policy; it is launched: `computed` advances     engine and simulator
+    commit(now, ...) -> ended      the oldest step in flight has ended: its tokens arrive        engine and simulator
+    horizon() -> k                 so many pure decode steps are certain to follow; 0: plan()    simulator
+    advance(k, now, ...)           those k steps at once                                         simulator
+
+It knows no clock and no device: time is an argument. Synchronous scheduling commits each step before it plans the next,
+asynchronous scheduling (`rules.async_scheduling`) plans one ahead; the difference is the driver's, the verbs are the same.
+
+A stretch of k steps ends before whatever could make a plan differ from "one token for each decoder": a finish, a shortage
+of blocks, or a block that the refused head of the queue could share. (The caller ends it before an arrival or an abort.)
+`refusal` remembers why the head was refused; admission.py says why it need not be asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from twin.core.admission import NO_ROOM, NO_SEAT, admit_heads, order_may_help, steps_before_head_can_share
+from twin.core.batch import Batch, Yields
+from twin.core.landing import Landing
+from twin.core.limits import Limits, Rules
+from twin.core.request import REJECTED, WAITING, Request
+from twin.core.state import State
+from twin.core.step import shortcut, walk
+from twin.policy import Plan, Policy
+
+EVERY_BLOCK = 1 << 60
+
+
+class Scheduler:
+    """One replica's scheduler. `state` is open to read; only the verbs change it."""
+
+    def __init__(
+        self, limits: Limits, policy: Policy, rules: Rules | None = None, literal: bool = False, name_all: bool = False
+    ) -> None:
+        """`literal`: only the definition, for tests: every step is walked, every full block registered at once.
+
+        `name_all`: each batch lists in `scheduled` who gets how much, at a cost of O(running) a step.
+        """
+        self.limits, self.policy, self.rules = limits, policy, rules or Rules()
+        self.literal, self.name_all = literal, name_all
+        self.state = State(limits, policy, self.rules)
+        if policy.on_step is not None:
+            self.state.decoders.per_user = {}
+        self.refusal: str | None = None
+        self.must_ask = True  # schedule() has to be asked before the next fast-forward
+        self.landing = Landing(self.state)
+        self.blocks_during_last_step = 0  # held while the last step of a stretch ran
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.state.running or self.state.waiting or self.state.swapped)
+
+    def add(self, request: Request) -> str | None:
+        """A request arrives; the reason if it is rejected."""
+        state, limits = self.state, self.limits
+        request.pool = state.pool
+        reason = limits.why_never(request.prompt_tokens, request.max_tokens, request.samples)
+        if reason is None and state.pool.reserves:
+            reason = self._why_never_reserved(request)
+        if reason is not None:
+            request.state, request.reason = REJECTED, reason
+            return reason
+        if request.samples > 1:
+            request.id = f"{request.id}.0"
+            request.own_from = request.prompt_tokens // limits.block_size
+        request.state = WAITING
+        request.max_tokens = min(request.max_tokens, limits.max_model_len - request.prompt_tokens)
+        request.stop_after = min(request.stop_after, request.max_tokens)
+        if self.literal:
+            request.shareable_blocks = EVERY_BLOCK
+        if self.policy.on_arrival is not None:
+            self.policy.on_arrival(request.view, state.view)
+        self.must_ask = True
+        if state.waiting.push(request) and (self.refusal is not NO_SEAT or self._preemptive):
+            self.refusal = None
+        return None
+
+    @property
+    def _preemptive(self) -> bool:
+        return self.policy.preempts or self.rules.preempt_for_seat
+
+    def _why_never_reserved(self, request: Request) -> str | None:
+        if request.samples > 1:
+            return f"{request.samples} samples cannot share their prompt in cache.allocator=contiguous"
+        blocks = self.state.blocks_reserved(request)
+        if blocks <= self.limits.num_blocks:
+            return None
+        return f"a reservation of {blocks} contiguous blocks exceeds num_gpu_blocks={self.limits.num_blocks}"
+
+    # --- one step
+
+    def plan(self, now: float) -> Batch:
+        """Decide the next step, and launch it."""
+        state = self.state
+        state.now = now
+        state.plans += 1
+        state.copies, state.blocks_in, state.blocks_out = [], 0, 0
+        if state.decoders.count and self.rules.async_scheduling:
+            for request in state.decoders.last_tokens_in_flight():
+                state.leave_lazy(request)
+                state.ending[request] = None
+        self.refusal = None
+        batch = self._by_policy() if self.policy.schedule is not None else self._by_rules()
+        batch.copies = state.copies
+        batch.swapped_in_blocks, batch.swapped_out_blocks = state.blocks_in, state.blocks_out
+        self._launch(batch)
+        state.check()
+        return batch
+
+    def _by_policy(self) -> Batch:
+        state = self.state
+        assert self.policy.schedule is not None
+        plan = self.policy.schedule(state.view)
+        if not isinstance(plan, Plan):
+            raise TypeError(f"schedule() must return a Plan, not {plan!r}")
+        batch = plan._step.batch()
+        self.must_ask = bool(batch.chunks or batch.preempted or state.prefills or state.ending)
+        if (state.waiting or state.swapped) and not self.must_ask:
+            self.refusal = NO_ROOM
+        return batch
+
+    def _by_rules(self) -> Batch:
+        state = self.state
+        alone = len(state.running) + len(state.waiting) + len(state.swapped) == 1
+        state.chunk_limit = 0 if alone else self.limits.long_prefill_token_threshold
+        batch = None if self.literal else shortcut(state)
+        if batch is None:
+            batch = walk(state)
+        if not batch.preempted and (state.waiting or state.swapped):
+            aside = self._set_stale_aside()
+            refusal = admit_heads(state, batch) if state.waiting or state.swapped else NO_ROOM
+            for request in reversed(aside):
+                state.waiting.push_front(request)
+            if refusal is NO_SEAT or (not batch.chunks and not order_may_help(state)):
+                self.refusal = refusal
+        return batch
+
+    def _set_stale_aside(self) -> list[Request]:
+        """Heads with tokens of an ended life in flight are passed over for now."""
+        waiting, aside = self.state.waiting, []
+        while (head := waiting.head()) is not None and head.stale:
+            aside.append(head)
+            waiting.pop(head)
+        return aside
+
+    def _launch(self, batch: Batch) -> None:
+        """What the batch computes counts as computed from here on."""
+        state, decoders = self.state, self.state.decoders
+        if self.name_all:
+            batch.name_all()
+        state.in_flight.append(batch)
+        if not batch.chunks and not decoders.count:
+            return
+        batch.features = batch.measure()
+        batch.regular = decoders.count
+        if self.policy.on_step is not None:
+            assert decoders.per_user is not None
+            batch.by_user = dict(decoders.per_user)
+        decoders.known_step = decoders.landed + 1
+        decoders.launched += 1
+        batch.number = decoders.launched
+        self.landing.launch(batch)
+
+    def commit(self, now: float, stopped: Iterable[Request] = (), aborted: Sequence[Request] = ()) -> list[Request]:
+        """The oldest step in flight has ended. Returns those who ended with it, in the order of that step.
+
+        `stopped` saw an end-of-sequence token in this step (an engine knows); `aborted` ones lose the step's token, and
+        come last.
+        """
+        state, decoders = self.state, self.state.decoders
+        batch = state.in_flight.popleft()
+        for request in aborted:
+            self._end(self.landing.abort, request, batch)
+        if batch.empty:
+            return list(aborted)
+        for request in stopped:
+            self.landing.stop(batch, request)
+        decoders.register(state.pool, batch.number)
+        decoders.landed = batch.number
+        if self.policy.on_step is not None:
+            self.policy.on_step(state.view, Yields(batch.by_user, decoders, batch), 1)
+        ended = self.landing.land(batch, now)
+        state.last_landing_s = now
+        if ended:
+            self._finish(ended, now)
+        return [*ended, *aborted]
+
+    def abort(self, request: Request) -> None:
+        """A request is given up while no step is due to end: it waits, or all that runs has landed."""
+        self._end(self.landing.abort, request, None)
+
+    def _end(self, how: Callable[[Request, Batch | None], None], request: Request, batch: Batch | None) -> None:
+        how(request, batch)
+        self.refusal, self.must_ask = None, True
+        if self.policy.on_finish is not None:
+            self.policy.on_finish(request.view, self.state.view)
+
+    def _finish(self, requests: list[Request], now: float) -> None:
+        self.refusal, self.must_ask = None, True
+        for request in requests:
+            self.landing.finish(request, now)
+            if self.policy.on_finish is not None:
+                self.policy.on_finish(request.view, self.state.view)
+
+    # --- many steps
+
+    def horizon(self) -> int:
+        """How many of the coming steps are certain to be one token for each decoder and nothing else. 0: ask plan()."""
+        state, decoders = self.state, self.state.decoders
+        if state.prefills or state.ending or not decoders.count or not self.policy.steady:
+            return 0
+        if self.refusal is None and (state.waiting or state.swapped):
+            return 0
+        if (self.policy.schedule is not None and self.must_ask) or decoders.count > self.limits.max_num_batched_tokens:
+            return 0
+        if self.rules.async_scheduling and not self._flight_is_uniform():
+            return 0
+        steps = decoders.next_day() - decoders.launched
+        if not state.pool.reserves:
+            steps = decoders.steps_with_blocks(steps, state.pool.num_free)
+        if decoders.sharers and self.refusal is NO_ROOM and not state.swapped:
+            if self.rules.async_scheduling:
+                return 0
+            steps = steps_before_head_can_share(state, steps)
+        return steps
+
+    def _flight_is_uniform(self) -> bool:
+        """One step is in flight, and each lazy decoder has one token of it, and nobody else has."""
+        flight = self.state.in_flight
+        if len(flight) != 1:
+            return False
+        batch = flight[0]
+        count = self.state.decoders.count
+        if batch.features is None or batch.chunks or batch.asides or batch.preempted or batch.swapped_in_blocks:
+            return False
+        return batch.regular == count == batch.features.sequences
+
+    def advance(self, steps: int, now: float) -> list[Request]:
+        """`steps` <= horizon() decode steps at once, the last of which ends at `now`. Returns those who end with it.
+
+        Asynchronous: `steps` are launched and as many have ended, the last of these at `now`; one remains in flight.
+        """
+        state, decoders = self.state, self.state.decoders
+        pool = state.pool
+        if not pool.reserves:
+            state.table_blocks += decoders.grow(pool, steps)
+        self.blocks_during_last_step = pool.num_blocks - pool.num_free
+        if self.rules.async_scheduling:
+            in_flight = state.in_flight[0]
+            decoders.register(state.pool, decoders.landed + steps)
+            decoders.landed += steps
+            decoders.launched += steps
+            decoders.known_step = decoders.landed
+            in_flight.number = decoders.launched
+            if not pool.reserves:  # the last one launched has not landed
+                self.blocks_during_last_step -= len(decoders.ring[(decoders.launched - 1) % decoders.block_size])
+        else:
+            decoders.register(state.pool, decoders.launched + steps)
+            decoders.launched += steps
+            decoders.landed = decoders.known_step = decoders.launched
+        state.last_landing_s = now
+        if self.policy.on_step is not None:
+            assert decoders.per_user is not None
+            self.policy.on_step(state.view, Yields(dict(decoders.per_user), decoders), steps)
+        if decoders.days[0] > decoders.landed:
+            return []
+        ended = self.landing.leave_landed()
+        self._finish(ended, now)
+        return ended

@@ -1,0 +1,308 @@
+"""Where everybody is, and how one gets from one place to another.
+
+                 admit                    preempt, mode "swap"
+    waiting  ------------>  running  --------------------------->  swapped
+       ^                     |   ^                                    |
+       +---------------------+   +------------------------------------+     swap.give_up: swapped -> waiting
+         preempt "recompute"                  admit
+
+`running` is a dict for its order and its cheap removals. Each of its members is a lazy decoder, or in `prefills` (it gets
+its tokens by name), or in `ending` (its last token is in flight), or was admitted by the plan that is under way.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from twin.core.batch import Aside, Batch
+from twin.core.block_pool import BlockPool
+from twin.core.contiguous import ContiguousPool
+from twin.core.decoders import Decoders
+from twin.core.errors import InvalidTransition, PolicyError
+from twin.core.limits import Limits, Rules, blocks_for
+from twin.core.prefix_cache import PrefixCachingPool
+from twin.core.request import RUNNING, SWAPPED, WAITING, Request
+from twin.core.swap import swap_in, swap_out
+from twin.core.waiting import make_queue
+from twin.policy import Policy, RequestView, SystemView
+
+if TYPE_CHECKING:
+    from twin.core.by_plan import PlannedStep
+
+
+class State:
+    """All that a replica's scheduler knows. Mutated by its own methods, step.py, admission.py, by_plan.py and swap.py."""
+
+    def __init__(self, limits: Limits, policy: Policy, rules: Rules) -> None:
+        self.limits, self.policy, self.rules = limits, policy, rules
+        self.view = SystemView(self)
+        self.pool: BlockPool = _make_pool(limits, rules)
+        self.decoders = Decoders(limits.block_size)
+        self.running: dict[Request, None] = {}
+        self.prefills: dict[Request, None] = {}
+        self.ending: dict[Request, None] = {}
+        self.swapped: list[Request] = []
+        self.waiting = make_queue(policy, self.view)
+        self.in_flight: deque[Batch] = deque()
+        self.watermark_blocks = limits.watermark_blocks
+        self.admissions = 0
+        self.unforked_seats = 0  # seats that running requests will need when they fork
+        self.table_blocks = 0  # sum of the lengths of all block tables
+        self.now = 0.0
+        self.last_landing_s: float | None = None  # when the last step ended
+        self.plans = 0
+        self.chunk_limit = 0  # this step's long_prefill_token_threshold, 0: none
+        self.copies: list[tuple[int, int]] = []  # copy-on-write of this step
+        self.blocks_out = self.blocks_in = 0  # swapped in this step
+        self.swap_fallbacks = 0  # preemptions for which the host had no room: recomputed
+        self.swaps_given_up = 0  # swapped ones that were recomputed, because nothing could come back
+        self.cache_queries = self.cache_hits = 0  # tokens, at first admissions
+        self.recompute_hits = 0  # tokens, when a preempted one resumes
+        self.cheaper_mode: Callable[[Request], str] | None = None  # for preemption_mode="auto", from the cost model
+
+    # --- tokens and blocks
+
+    def chunk(self, request: Request, pending: int, budget: int) -> int:
+        """How many of its pending tokens a step gives to a request that is not a lazy decoder."""
+        tokens = pending
+        if 0 < self.chunk_limit < tokens:
+            tokens = self.chunk_limit
+        if tokens > budget:
+            tokens = budget
+        if tokens > 1 and self.policy.chunk is not None:
+            offered, tokens = tokens, self.policy.chunk(request.view, tokens, self.view)
+            if type(tokens) is not int or not 1 <= tokens <= offered:
+                raise PolicyError(f"chunk() gave request {request.id} {tokens!r} tokens of {offered} on offer")
+        return tokens
+
+    def blocks_missing(self, request: Request, computed: int) -> int:
+        """Blocks that the table lacks to hold `computed` tokens, a copy before writing among them."""
+        missing = blocks_for(computed, self.limits.block_size) - len(request.block_table)
+        if missing > 0 and self.pool.reserves:
+            raise PolicyError(
+                f"reserve() set {len(request.block_table) * self.limits.block_size} tokens aside for request "
+                f"{request.id}, which has come to {computed}"
+            )
+        return max(0, missing) + (request.forked and self._shares_next_block(request))
+
+    def _shares_next_block(self, request: Request) -> bool:
+        index = request.computed // self.limits.block_size
+        table = request.block_table
+        return index < len(table) and table[index] is not None and self.pool.references(table[index]) > 1
+
+    def grow(self, request: Request, computed: int) -> None:
+        """Blocks for, and registration of, all that is computed when this step is done. They are known to be there."""
+        pool, block_size = self.pool, self.limits.block_size
+        table = request.block_table
+        if request.forked:
+            if self._shares_next_block(request):
+                copy = pool.copy_on_write(table, request.computed // block_size)
+                assert copy is not None
+                self.copies.append(copy)
+            request.forked = False
+        missing = -(-computed // block_size) - len(table)
+        if missing > 0:
+            table += pool.take(missing)
+            self.table_blocks += missing
+        if pool.caches and request.base is None:
+            known = min(computed, request.known_tokens)
+            request.hashed_before = request.hashed_blocks
+            if known >= (request.hashed_blocks + 1) * block_size:
+                request.hashed_blocks = known // block_size
+            if request.shareable_blocks > request.registered_blocks:
+                pool.register(request, known)
+
+    def release(self, request: Request) -> None:
+        """Its whole table goes back to the pool."""
+        self.table_blocks -= len(request.block_table)
+        self.pool.release(request, request.hashed_blocks)
+        request.hashed_blocks = 0
+
+    # --- waiting or swapped -> running
+
+    def admit(self, request: Request, budget: int, tokens: int | None = None) -> int:
+        """Take the request in if it fits, and say how many tokens it gets; 0: it has to wait.
+
+        `tokens`: a whole-plan policy's own wish.
+        """
+        if request.state == SWAPPED:
+            granted = swap_in(self, request, budget, tokens)
+        else:
+            granted = self._start(request, budget, tokens)
+        if granted:
+            self.admissions += 1
+            request.admission = self.admissions
+            request.state = RUNNING
+            self.running[request] = None
+            self.unforked_seats += request.samples - 1
+            if request.first_scheduled_s is None:
+                request.first_scheduled_s = self.now
+            self.grow(request, request.settled_computed + granted)
+            if self.policy.on_admit is not None:
+                self.policy.on_admit(request.view, self.view)
+        return granted
+
+    def _start(self, request: Request, budget: int, tokens: int | None) -> int:
+        pool, limits = self.pool, self.limits
+        hits = pool.lookup(request) if pool.caches else []
+        known_tokens = request.known_tokens
+        cached = len(hits) * limits.block_size
+        pending = known_tokens - cached
+        if tokens is None:
+            if not limits.enable_chunked_prefill and min(pending, self.chunk_limit or pending) > budget:
+                return 0
+            tokens = self.chunk(request, pending, budget)
+        elif tokens > pending:
+            tokens = pending  # a plan asked before it knew of the hits
+        # the whole of it must fit, though only the first chunk is computed now; a hit in the free list is taken from it
+        needed = self.blocks_reserved(request) if pool.reserves else blocks_for(known_tokens, limits.block_size)
+        needed -= len(hits)
+        if hits:
+            needed += pool.free_among(hits)
+        if needed + self.kept_back() > pool.num_free or (pool.reserves and not pool.can_take(needed)):
+            return 0
+        if hits:
+            pool.share(hits)
+        self.waiting.pop(request)
+        request.block_table = pool.take(needed) if pool.reserves else hits
+        self.table_blocks += len(request.block_table)
+        request.registered_blocks = request.hashed_blocks = len(hits)
+        request.settled_computed = cached
+        if request.cached_tokens is None:
+            request.cached_tokens = cached
+            if pool.caches:
+                self.cache_queries += request.prompt_tokens
+                self.cache_hits += cached
+        else:
+            self.recompute_hits += cached
+        return tokens
+
+    def blocks_reserved(self, request: Request) -> int:
+        """What the contiguous allocator sets aside for a request, in blocks: the policy's wish, or max_model_len."""
+        limits = self.limits
+        most = min(request.prompt_tokens + request.max_tokens - 1, limits.max_model_len)
+        tokens = limits.max_model_len
+        if self.policy.reserve is not None:
+            tokens = self.policy.reserve(request.view, self.view)
+            if type(tokens) is not int or tokens < request.prompt_tokens:
+                raise PolicyError(f"reserve() set {tokens!r} tokens aside for request {request.id}: less than its prompt")
+        elif limits.max_model_len >= 1 << 30:  # nothing limits it: what the request itself may become
+            tokens = most
+        return blocks_for(min(tokens, limits.max_model_len), limits.block_size)
+
+    def kept_back(self) -> int:
+        """Blocks that an admission has to leave free."""
+        return self.watermark_blocks if self.running else 0
+
+    # --- running -> waiting or swapped
+
+    def preempt(self, request: Request, given: int, mode: str | None = None) -> str:
+        """Take the request off, with the `given` tokens that this step had promised it; say by which mode."""
+        if request.state != RUNNING:
+            raise InvalidTransition(f"request {request.id} is {request.state}, not running: it cannot be preempted")
+        self.leave_lazy(request, given)
+        if given and not self.rules.vllm_defects:
+            request.hashed_blocks = min(request.hashed_blocks, request.hashed_before)
+            self.pool.unregister(request, request.hashed_blocks)
+        self.prefills.pop(request, None)
+        self.ending.pop(request, None)
+        del self.running[request]
+        self.unforked_seats -= request.samples - 1
+        request.preemptions += 1
+        self.pool.register_rest(request, request.hashed_blocks)
+        mode = mode or self._mode_for(request)
+        if mode == "swap" and not swap_out(self, request):
+            self.swap_fallbacks += 1
+            mode = "recompute"
+        if mode == "recompute":
+            self.start_over(request)
+        if self.policy.on_preempt is not None:
+            self.policy.on_preempt(request.view, mode, self.view)
+        return mode
+
+    def _mode_for(self, request: Request) -> str:
+        mode = self.rules.preemption_mode if self.policy.mode is None else self.policy.mode(request.view, self.view)
+        if mode == "auto":
+            mode = "swap" if self.cheaper_mode is None else self.cheaper_mode(request)
+        if mode not in ("recompute", "swap"):
+            raise PolicyError(f'mode() must say "recompute" or "swap", not {mode!r}')
+        return mode
+
+    def leave_lazy(self, request: Request, given: int = 0) -> None:
+        """Settle it, if it is a lazy decoder, and note in the batches in flight that it is still a member of them."""
+        if request.base is None:
+            return
+        decoders = self.decoders
+        hashed = decoders.hashed_blocks(request)
+        decoders.leave(request)
+        request.hashed_blocks = request.hashed_before = hashed
+        if given and self.rules.vllm_defects:
+            request.hashed_blocks = min(request.settled_computed + given, request.known_tokens) // self.limits.block_size
+        if request.entered <= decoders.landed:
+            request.last_token_s = self.last_landing_s
+        for batch in self.in_flight:
+            if batch.number >= request.entered:
+                batch.regular -= batch.number > request.entered
+                batch.asides.append(Aside(request, request.admission, yields=True, stale=False))
+
+    def start_over(self, request: Request) -> None:
+        """All that was computed is given up; in the queue it stands where it stood among arrivals: in front."""
+        self.release(request)
+        request.high_water = max(request.high_water, request.settled_computed)
+        request.settled_computed = 0
+        request.placeholders = 0
+        request.state = WAITING
+        if self.in_flight:
+            request.stale = sum(self._disown(batch, request) for batch in self.in_flight)
+        self.waiting.push_front(request)
+
+    def _disown(self, batch: Batch, request: Request) -> bool:
+        """What that batch computes for the request is of a life that has ended; it had a part in the batch."""
+        for place, aside in enumerate(batch.asides):
+            if aside.request is request and not aside.stale:
+                batch.asides[place] = aside._replace(stale=True)
+                return True
+        if any(member is request for member, _ in batch.chunks):
+            batch.asides.append(Aside(request, request.admission, yields=False, stale=True))
+            return True
+        return False
+
+    # --- for policies
+
+    def head_view(self) -> RequestView | None:
+        head = self.waiting.head()
+        return None if head is None else head.view
+
+    def begin_plan(self) -> PlannedStep:
+        from twin.core.by_plan import PlannedStep
+
+        return PlannedStep(self)
+
+    # --- for records and checks
+
+    def held_tokens(self) -> int:
+        """Tokens in the blocks that are held, shared ones counted once: slots less the empty ends of the tables."""
+        block_size = self.limits.block_size
+        own = self.decoders.sum_of_computed()
+        own += sum(request.settled_computed for request in self.prefills)
+        own += sum(request.settled_computed for request in self.ending)
+        return (self.pool.num_blocks - self.pool.num_free) * block_size - (self.table_blocks * block_size - own)
+
+    def tables(self) -> list[Any]:
+        return [[block for block in request.block_table if block is not None] for request in (*self.running, *self.swapped)]
+
+    def check(self) -> None:
+        """The cheap invariants: free + held = N, references = table lengths, seats."""
+        pool = self.pool
+        assert pool.num_blocks - pool.num_free + pool.extra_owners == self.table_blocks, "references != table lengths"
+        assert len(self.running) + self.unforked_seats <= self.limits.max_num_seqs, "more running than seats"
+
+
+def _make_pool(limits: Limits, rules: Rules) -> BlockPool:
+    if rules.allocator == "contiguous":
+        if limits.enable_prefix_caching:
+            raise ValueError("cache.allocator=contiguous cannot share blocks: set cache.enable_prefix_caching=false")
+        return ContiguousPool(limits)
+    return PrefixCachingPool(limits) if limits.enable_prefix_caching else BlockPool(limits)

@@ -1,0 +1,185 @@
+"""What a policy sees and returns. Imports nothing of the project.
+
+A policy is the vLLM V1 step with some decisions changed (DESIGN of the step: `twin/core/step.py`, `twin/core/admission.py`).
+A hook left at None is the default and costs nothing: it is never called. Every view is read-only, always current, and
+knows no true output length, no wall clock and no live object of the core.
+
+    class Shortest(Policy):
+        '''Shortest predicted remaining output first.'''
+        needs_prediction = True
+
+        def order(self, request, view):          # smaller goes first
+            return request.predicted_output - request.generated
+
+A policy that wants everything overrides `schedule(view) -> Plan` and puts the step together itself.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+
+class Answer(IntEnum):
+    """What `Policy.admit` says of the head of the queue; True and False mean ADMIT and LATER."""
+
+    NEVER = -1  # it is rejected
+    LATER = 0  # it waits, and all behind it
+    ADMIT = 1
+
+
+ADMIT, LATER, NEVER = Answer.ADMIT, Answer.LATER, Answer.NEVER
+
+
+class Policy:
+    """The base of all policies: its hooks, and the declarations by which the core can be fast.
+
+    `request` is a `RequestView`, `view` a `SystemView`. Times are seconds, counts are tokens or blocks, integers.
+    """
+
+    order: Callable[..., Any] | None = None
+    """order(request, view) -> key; the smallest goes first. None: order of arrival, preempted ones in front."""
+    admit: Callable[..., Any] | None = None
+    """admit(request, view) -> ADMIT | LATER | NEVER: may the head of the queue come in? None: if it fits."""
+    chunk: Callable[..., Any] | None = None
+    """chunk(request, offered, view) -> 1..offered tokens of this step for a request that is not decoding. None: all."""
+    victim: Callable[..., Any] | None = None
+    """victim(running, view) -> the running request that gives up its blocks. None: the last admitted."""
+    mode: Callable[..., Any] | None = None
+    """mode(request, view) -> "recompute" | "swap" for a victim. None: the option `policy.preemption_mode`."""
+    reserve: Callable[..., Any] | None = None
+    """reserve(request, view) -> tokens that the contiguous allocator sets aside. None: max_model_len."""
+    schedule: Callable[..., Any] | None = None
+    """schedule(view) -> Plan: the whole step at once. None: the vLLM V1 step with the hooks above."""
+    on_arrival: Callable[..., Any] | None = None
+    """on_arrival(request, view)"""
+    on_admit: Callable[..., Any] | None = None
+    """on_admit(request, view)"""
+    on_preempt: Callable[..., Any] | None = None
+    """on_preempt(request, mode, view)"""
+    on_finish: Callable[..., Any] | None = None
+    """on_finish(request, view): it has all its tokens, or was aborted."""
+    on_step: Callable[..., Any] | None = None
+    """on_step(view, batch, k): k equal steps have just been done. `batch.by_user`: tokens yielded in one of them by
+    user; `batch.requests`: who yielded (a loop over all: use by_user where it will do)."""
+
+    steady: bool = True
+    """The plan changes only at events (arrival, admission, finish, preemption)."""
+    dynamic: bool = False
+    """`order` may change while a request waits."""
+    group: str | None = None
+    """... and then depends on this attribute of a request alone; order of arrival inside a group."""
+    preempts: bool = False
+    """The order is preemptive: a head without seat or blocks takes those of the last in order, if that comes after it."""
+    needs_prediction: bool = False
+    """It cannot do without `request.predicted_output`: a run without a predictor is refused."""
+    allocator: str = "paged"
+    """The allocator that the policy was made for: "paged" or "contiguous"."""
+
+
+class RequestView:
+    """A request as a policy sees it."""
+
+    __slots__ = ("_request",)
+    _request: Any
+
+    def __init__(self, request: Any) -> None:
+        object.__setattr__(self, "_request", request)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a policy may not write {name}")
+
+    def __repr__(self) -> str:
+        return f"<request {self._request.id}>"
+
+    id = property(lambda self: self._request.id)
+    arrival_s = property(lambda self: self._request.arrival_s)
+    prompt_tokens = property(lambda self: self._request.prompt_tokens)
+    max_tokens = property(lambda self: self._request.max_tokens_given, doc="the request's own limit, or None")
+    user = property(lambda self: self._request.user)
+    session = property(lambda self: self._request.session)
+    priority = property(lambda self: self._request.priority)
+    deadline_s = property(lambda self: self._request.deadline_s)
+    predicted_output = property(lambda self: self._request.predicted_output, doc="tokens, or None without a predictor")
+    state = property(lambda self: self._request.state, doc='"waiting" | "running" | "swapped" | ...')
+    computed = property(lambda self: self._request.computed, doc="tokens whose KV is written, or launched")
+    generated = property(lambda self: self._request.generated, doc="tokens that came out")
+    pending = property(lambda self: self._request.pending, doc="tokens a step may give it; 1: it decodes")
+    preemptions = property(lambda self: self._request.preemptions)
+    blocks = property(lambda self: len(self._request.block_table))
+    private_blocks = property(lambda self: self._request.count_private_blocks())
+    host_blocks = property(lambda self: len(self._request.host_blocks or ()))
+    cached_tokens = property(
+        lambda self: self._request.count_cached_tokens(), doc="prompt tokens that an admission now would find cached"
+    )
+
+
+class SystemView:
+    """The system as a policy sees it. Lists are built when asked for: ask for counts where counts will do."""
+
+    __slots__ = ("_state",)
+    _state: Any
+
+    def __init__(self, state: Any) -> None:
+        object.__setattr__(self, "_state", state)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a policy may not write {name}")
+
+    now = property(lambda self: self._state.now, doc="seconds of virtual (simulator) or engine time")
+    plan_number = property(lambda self: self._state.plans, doc="equal between two calls only within one plan")
+    limits = property(lambda self: self._state.limits)
+    num_running = property(lambda self: len(self._state.running))
+    num_waiting = property(lambda self: len(self._state.waiting))
+    num_swapped = property(lambda self: len(self._state.swapped))
+    head = property(lambda self: self._state.head_view(), doc="who is first in the waiting queue, or None")
+    running = property(lambda self: [request.view for request in self._state.running])
+    waiting = property(lambda self: [request.view for request in self._state.waiting.in_order()])
+    swapped = property(lambda self: [request.view for request in self._state.swapped])
+    free_blocks = property(lambda self: self._state.pool.num_free)
+    free_host_blocks = property(lambda self: len(self._state.pool.free_host))
+
+
+class Plan:
+    """One step put together by `Policy.schedule`.
+
+    `take` and `preempt` do the block arithmetic on the real pool and take effect at once, so that `view` always shows
+    what is left: no policy repeats the arithmetic, and no plan can be illegal without being told so.
+    """
+
+    __slots__ = ("_step", "_view")
+
+    def __init__(self, view: SystemView) -> None:
+        self._view = view
+        self._step = view._state.begin_plan()
+
+    @property
+    def budget(self) -> int:
+        """Tokens of this step that are left."""
+        return self._step.budget
+
+    @property
+    def tokens(self) -> dict[RequestView, int]:
+        """Who gets how much so far."""
+        return {request.view: tokens for request, tokens in self._step.given.items()}
+
+    @property
+    def empty(self) -> bool:
+        """Nobody has been given anything so far."""
+        return not self._step.given
+
+    @property
+    def preempted(self) -> bool:
+        """Somebody has been preempted in this plan."""
+        return bool(self._step.preempted)
+
+    def take(self, request: RequestView, tokens: int | None = None) -> bool:
+        """Give the request `tokens` of its pending ones (None: as many as the budget allows).
+
+        False, and nothing is changed, where budget, seats, blocks or its pending tokens do not allow it. A request that
+        waits comes in whole: all that it holds must fit, though only `tokens` of it are computed in this step.
+        """
+        return self._step.take(request._request, tokens)
+
+    def preempt(self, request: RequestView, mode: str | None = None) -> None:
+        """Take a running request off; what this plan had given it returns to the budget."""
+        self._step.preempt(request._request, mode)

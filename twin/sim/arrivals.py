@@ -1,0 +1,169 @@
+"""Where requests come from: a simpy process that hands each to a replica at its time.
+
+Open loop: the times of the trace. Closed loop: `users` requests are in the system at once, and when one ends the next comes
+after a think time; sessions likewise, turn by turn. Requests are made when they arrive and forgotten when they end: a run
+needs memory for what is in the system, not for what is in the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Protocol
+
+import simpy
+
+from twin.core.request import Request
+from twin.sim.events import EARLY_S, At
+
+Predictor = Callable[[int, int], float | None]  # (row of the trace, true output tokens) -> predicted output tokens
+
+
+class Workload(Protocol):
+    """What the simulator needs of a trace (`traces.Trace` is one): columns of one length, None where absent."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def arrival_s(self) -> Any: ...
+    @property
+    def prompt_tokens(self) -> Any: ...
+    @property
+    def output_tokens(self) -> Any: ...
+    @property
+    def max_tokens(self) -> Any: ...
+    @property
+    def user(self) -> Any: ...
+    @property
+    def session(self) -> Any: ...
+    @property
+    def turn(self) -> Any: ...
+    @property
+    def think_s(self) -> Any: ...
+    @property
+    def priority(self) -> Any: ...
+    @property
+    def deadline_s(self) -> Any: ...
+    @property
+    def n(self) -> Any: ...
+    @property
+    def abort_s(self) -> Any: ...
+    @property
+    def prefix(self) -> Any: ...
+    @property
+    def closed(self) -> Any: ...
+    def __len__(self) -> int: ...
+    def ids(self) -> list[str]: ...
+
+
+class RequestFactory:
+    """Makes the request of a row. Content that nobody else has gets no keys: the pool names it itself."""
+
+    def __init__(self, trace: Workload, block_size: int, caches: bool, predictor: Predictor | None) -> None:
+        self.trace, self.block_size, self.predictor = trace, block_size, predictor
+        self.ids = trace.ids()
+        self.prompt_tokens, self.output_tokens = trace.prompt_tokens.tolist(), trace.output_tokens.tolist()
+        self.max_tokens = _listed(trace.max_tokens)
+        self.priority, self.samples = _listed(trace.priority), _listed(trace.n)
+        self.deadline_s = _listed(trace.deadline_s)
+        self.prefix = trace.prefix if caches else None
+        self.shareable = None if self.prefix is None else self.prefix.shareable_tokens().tolist()
+
+    def make(self, row: int, arrival_s: float) -> Request:
+        trace = self.trace
+        output = self.output_tokens[row]
+        keys: Any = ()
+        if self.shareable is not None and self.prefix is not None and self.shareable[row] >= self.block_size:
+            keys = self.prefix.block_keys(row, self.block_size, self.shareable[row] // self.block_size)
+        max_tokens = None if self.max_tokens is None or self.max_tokens[row] < 0 else self.max_tokens[row]
+        deadline_s = None if self.deadline_s is None else self.deadline_s[row]
+        return Request(
+            self.ids[row], arrival_s, self.prompt_tokens[row], output, max_tokens,
+            index=row,
+            user=None if trace.user is None else trace.user[row],
+            session=None if trace.session is None else trace.session[row],
+            priority=0 if self.priority is None else self.priority[row],
+            deadline_s=None if deadline_s != deadline_s else deadline_s,
+            predicted_output=None if self.predictor is None else self.predictor(row, output),
+            samples=1 if self.samples is None else self.samples[row],
+            block_keys=keys,
+        )  # fmt: skip
+
+
+class Arrivals:
+    """The process that delivers, and what follows when a request ends."""
+
+    def __init__(
+        self, env: simpy.Environment, trace: Workload, factory: RequestFactory, deliver: Callable[[Request], None],
+        closed_sessions: bool = False,
+    ) -> None:  # fmt: skip
+        self.env, self.trace, self.factory, self.deliver = env, trace, factory, deliver
+        self.arrival_s: list[float] = trace.arrival_s.tolist()
+        self.to_come = len(trace)
+        self.abort_s = _listed(trace.abort_s)
+        self.next_row = 0  # closed loop: the next of the trace
+        self.next_turn: dict[int, int] = {}  # closed sessions: row -> row of the next turn
+        self.on_abort: Callable[[Request], None] = lambda request: None
+        first: Sequence[int] = range(len(trace))
+        if trace.closed is not None:
+            self.next_row = min(trace.closed.users, len(trace))
+            first = range(self.next_row)
+        elif closed_sessions:
+            self.next_turn = _turns(trace)
+            later = set(self.next_turn.values())
+            first = [row for row in range(len(trace)) if row not in later]
+        if first:
+            env.process(self._come(first))
+
+    def _come(self, rows: Any) -> Generator[Any, Any, None]:
+        env, arrival_s = self.env, self.arrival_s
+        for row in rows:
+            time_s = arrival_s[row] - EARLY_S
+            if time_s > env.now:
+                yield At(env, time_s, urgent=True)
+            self._deliver(row, arrival_s[row])
+
+    def _come_later(self, row: int, time_s: float) -> Generator[Any, Any, None]:
+        yield At(self.env, time_s - EARLY_S, urgent=True)
+        self._deliver(row, time_s)
+
+    def _deliver(self, row: int, arrival_s: float) -> None:
+        self.to_come -= 1
+        request = self.factory.make(row, arrival_s)
+        if self.abort_s is not None and self.abort_s[row] == self.abort_s[row]:
+            self.env.process(self._abort(request, self.abort_s[row]))
+        self.deliver(request)
+
+    def _abort(self, request: Request, time_s: float) -> Generator[Any, Any, None]:
+        if time_s > request.arrival_s:
+            yield At(self.env, time_s, urgent=True)
+        self.on_abort(request)
+        yield from ()
+
+    def after(self, row: int, time_s: float) -> None:
+        """The request of that row has ended: in a closed loop another follows."""
+        if self.trace.closed is not None:
+            if self.next_row < len(self.trace):
+                self.env.process(self._come_later(self.next_row, time_s + self.trace.closed.think_s))
+                self.next_row += 1
+        elif row in self.next_turn:
+            follower = self.next_turn[row]
+            think_s = 0.0 if self.trace.think_s is None else float(self.trace.think_s[follower])
+            self.env.process(self._come_later(follower, time_s + think_s))
+
+
+def _turns(trace: Workload) -> dict[int, int]:
+    """Row of a turn -> row of the next turn of its session, in order of arrival."""
+    if trace.session is None:
+        raise ValueError(f"trace {trace.name}: sessions cannot be closed, it has no column session")
+    last: dict[str, int] = {}
+    following: dict[int, int] = {}
+    for row, session in enumerate(trace.session):
+        if session:
+            if session in last:
+                following[last[session]] = row
+            last[session] = row
+    return following
+
+
+def _listed(column: Any) -> list[Any] | None:
+    return None if column is None else column.tolist()

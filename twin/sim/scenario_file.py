@@ -1,0 +1,221 @@
+"""Reading scenario files: one YAML scenario, or one a line as `{"id": ..., "scenario": {...}}` in JSON lines (.gz too).
+
+Everything is checked here, strictly: an option that does not exist is an error that names those that do.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from twin.core.limits import Limits, Rules
+from twin.latency.linear import LinearLatency
+from twin.sim.prompts import chained_keys, parse_prompt
+from twin.sim.swap_link import SwapCost
+
+CACHE = {"num_gpu_blocks", "block_size", "enable_prefix_caching", "num_cpu_blocks", "watermark", "allocator"}
+SCHEDULER = {
+    "max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold", "async_scheduling",
+}  # fmt: skip
+LATENCY = {"base_s", "mixed_s", "per_seq_s", "per_prefill_token_s", "per_decode_token_s", "per_context_token_s"}
+SWAP = {"bandwidth_gib_s", "per_copy_s"}
+REQUEST = {
+    "id", "arrival_s", "prompt_tokens", "prompt", "output_tokens", "max_tokens", "user", "session", "priority", "n",
+    "deadline_s", "abort_s",
+}  # fmt: skip
+TOP = {"cache", "scheduler", "model", "policy", "predictor", "latency", "swap", "requests", "vllm_defects"}
+RULES_OF_POLICY = ("preemption_mode", "victim", "preempt_for_seat")
+
+
+@dataclass
+class ScenarioRequest:
+    """A request as the file gives it; `tokens` are prompt token ids, or None for ids that nobody else has."""
+
+    id: str
+    arrival_s: float
+    prompt_tokens: int
+    output_tokens: int
+    tokens: list[int] | None = None
+    max_tokens: int | None = None
+    user: str | None = None
+    session: str | None = None
+    priority: int = 0
+    n: int = 1
+    deadline_s: float | None = None
+    abort_s: float | None = None
+
+
+@dataclass
+class Scenario:
+    """A scenario, checked."""
+
+    limits: Limits
+    rules: Rules
+    latency: LinearLatency
+    requests: list[ScenarioRequest]
+    policy_name: str = "fcfs"
+    policy_parameters: dict[str, Any] = field(default_factory=dict)
+    predictor: str = "none"
+    swap: SwapCost = field(default_factory=SwapCost)
+
+    def block_keys(self) -> dict[str, list[int]]:
+        """Chained keys of the full prompt blocks of each request whose token ids are given, by request id."""
+        return chained_keys({r.id: r.tokens for r in self.requests if r.tokens is not None}, self.limits.block_size)
+
+
+def load(path: str | Path) -> Iterator[tuple[str | None, Scenario]]:
+    """The scenarios of a file, each with its id (None in a file of one). Raises ValueError, OSError."""
+    path = Path(path)
+    if path.name.endswith((".jsonl", ".jsonl.gz")):
+        yield from _load_many(path)
+        return
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = "" if mark is None else f":{mark.line + 1}"
+        raise ValueError(f"{path}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not a text file ({error.reason})") from error
+    yield None, read_scenario(content, str(path))
+
+
+def _load_many(path: Path) -> Iterator[tuple[str | None, Scenario]]:
+    opener = gzip.open if path.name.endswith(".gz") else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                where = f"{path}:{number}"
+                try:
+                    entry = json.loads(line)
+                except json.JSONDecodeError as error:
+                    raise ValueError(f"{where}: not JSON: {error.msg} at column {error.colno}") from error
+                if not isinstance(entry, dict) or "scenario" not in entry:
+                    raise ValueError(f'{where}: expected {{"id": ..., "scenario": {{...}}}}')
+                yield str(entry.get("id", number)), read_scenario(entry["scenario"], where)
+    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path}: not a gzip file of text ({error})") from error
+
+
+def read_scenario(content: Any, where: str) -> Scenario:
+    """Check what a file says. Raises ValueError with `where` and the option."""
+    top = _mapping(content, TOP, where, "a scenario")
+    for needed in ("cache", "requests"):
+        if needed not in top:
+            raise ValueError(f"{where}: {needed} is missing")
+    cache = _mapping(top["cache"], CACHE, where, "cache")
+    if "num_gpu_blocks" not in cache:
+        raise ValueError(f"{where}: cache.num_gpu_blocks is missing")
+    scheduler = _mapping(top.get("scheduler"), SCHEDULER, where, "scheduler")
+    model = _mapping(top.get("model"), {"max_model_len"}, where, "model")
+    policy = top.get("policy") or {}
+    policy = dict(policy) if isinstance(policy, dict) else {"name": policy}
+    name = policy.pop("name", "fcfs")
+    rules = {key: policy.pop(key) for key in RULES_OF_POLICY if key in policy}
+    latency = _mapping(top.get("latency", {"base_s": 1.0}), LATENCY, where, "latency")
+    predictor = str(top.get("predictor") or "none")
+    if predictor not in ("none", "oracle"):
+        raise ValueError(f"{where}: predictor must be none or oracle in a scenario, not {predictor!r}")
+    try:
+        limits = Limits(
+            num_blocks=cache["num_gpu_blocks"],
+            block_size=cache.get("block_size", 16),
+            num_host_blocks=cache.get("num_cpu_blocks", 0),
+            enable_prefix_caching=bool(cache.get("enable_prefix_caching", False)),
+            watermark=cache.get("watermark", 0.0),
+            max_num_seqs=scheduler.get("max_num_seqs", 256),
+            max_num_batched_tokens=scheduler.get("max_num_batched_tokens", 2048),
+            enable_chunked_prefill=bool(scheduler.get("enable_chunked_prefill", True)),
+            long_prefill_token_threshold=scheduler.get("long_prefill_token_threshold") or 0,
+            max_model_len=model.get("max_model_len", 4096),
+        )
+        rule = Rules(
+            **rules,
+            allocator=cache.get("allocator", "paged"),
+            async_scheduling=bool(scheduler.get("async_scheduling", False)),
+            vllm_defects=bool(top.get("vllm_defects", False)),
+        )
+        step_latency = LinearLatency(**latency)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from error
+    rows = top["requests"]
+    if not isinstance(rows, list) or not rows:
+        raise ValueError(f"{where}: requests must be a list of at least one request")
+    requests = [_read_request(row, number, where) for number, row in enumerate(rows, 1)]
+    ids = [request.id for request in requests]
+    if len(set(ids)) != len(ids):
+        raise ValueError(f"{where}: two requests share the id {next(i for i in ids if ids.count(i) > 1)!r}")
+    swap = _mapping(top.get("swap"), SWAP, where, "swap")
+    try:
+        cost = SwapCost(bytes_per_block=1 << 20, **swap)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {error}") from error
+    return Scenario(limits, rule, step_latency, requests, str(name), policy, predictor, cost)
+
+
+def _read_request(row: Any, number: int, where: str) -> ScenarioRequest:
+    place = f"request {number}"
+    row = _mapping(row, REQUEST, where, place)
+    name = str(row.get("id", f"r{number - 1}"))
+    place = f"{where}: request {name}"
+    tokens = None
+    if "prompt" in row:
+        tokens = parse_prompt(row["prompt"], place)
+        if "prompt_tokens" in row and row["prompt_tokens"] != len(tokens):
+            raise ValueError(f"{place}: prompt has {len(tokens)} ids, prompt_tokens says {row['prompt_tokens']}")
+    elif "prompt_tokens" not in row:
+        raise ValueError(f"{place}: prompt_tokens (a length) or prompt (token ids) is missing")
+    if "output_tokens" not in row:
+        raise ValueError(f"{place}: output_tokens is missing")
+    return ScenarioRequest(
+        id=name,
+        arrival_s=_seconds(row, "arrival_s", place) or 0.0,
+        prompt_tokens=len(tokens) if tokens is not None else _count(row, "prompt_tokens", place),
+        output_tokens=_count(row, "output_tokens", place),
+        tokens=tokens,
+        max_tokens=None if row.get("max_tokens") is None else _count(row, "max_tokens", place),
+        user=None if row.get("user") is None else str(row["user"]),
+        session=None if row.get("session") is None else str(row["session"]),
+        priority=_count(row, "priority", place, least=None) if row.get("priority") is not None else 0,
+        n=_count(row, "n", place) if row.get("n") is not None else 1,
+        deadline_s=_seconds(row, "deadline_s", place),
+        abort_s=_seconds(row, "abort_s", place),
+    )
+
+
+def _mapping(value: Any, allowed: set[str], where: str, what: str) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{where}: {what} must be a mapping, not {value!r}")
+    unknown = [str(key) for key in value if key not in allowed]
+    if unknown:
+        raise ValueError(f"{where}: {what} has no option {unknown[0]!r}; there are {', '.join(sorted(allowed))}")
+    return value
+
+
+def _count(row: dict[str, Any], name: str, place: str, least: int | None = 1) -> int:
+    value = row[name]
+    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        bound = "an integer" if least is None else f"an integer of at least {least}"
+        raise ValueError(f"{place}: {name} must be {bound}, not {value!r}")
+    return value
+
+
+def _seconds(row: dict[str, Any], name: str, place: str) -> float | None:
+    value = row.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value) or value < 0:
+        raise ValueError(f"{place}: {name} must be a time of at least 0 s, not {value!r}")
+    return float(value)

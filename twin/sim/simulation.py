@@ -1,0 +1,212 @@
+"""A run of the simulator: a trace, one replica, and what they leave."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import simpy
+
+from twin.core.errors import PolicyError
+from twin.core.limits import Limits, Rules
+from twin.core.request import Request
+from twin.core.scheduler import Scheduler
+from twin.latency.model import LatencyModel
+from twin.policy import Policy
+from twin.sim.arrivals import Arrivals, Predictor, RequestFactory, Workload
+from twin.sim.costs import cheaper_mode
+from twin.sim.decisions import DecisionLog
+from twin.sim.recorder import RequestTable, request_columns
+from twin.sim.replica import Halt, Replica, TimeLimit
+from twin.sim.swap_link import SwapCost, SwapLink
+
+
+@dataclass
+class Setup:
+    """The system that serves a trace."""
+
+    limits: Limits
+    policy: Policy
+    latency: LatencyModel
+    rules: Rules = field(default_factory=Rules)
+    swap: SwapCost = field(default_factory=SwapCost)
+    predictor: Predictor | None = None
+    closed_sessions: bool = False  # turns of a session follow the answer before them, not the trace's times
+    seed: int = 0
+
+
+@dataclass
+class Outcome:
+    """What a run leaves, column by column; its fields are those of `twin.results.record.Record`."""
+
+    requests: dict[str, Any]
+    steps: dict[str, np.ndarray]
+    itl_s: np.ndarray
+    itl_count: np.ndarray
+    itl_at_s: np.ndarray
+    held_tokens: np.ndarray
+    during_blocks: np.ndarray
+    num_blocks: int
+    block_size: int
+    complete: bool
+    wall_s: float
+    end_s: float
+    counters: dict[str, int]
+    notes: list[str]
+
+
+class Simulation:
+    """One replica and its arrivals, ready to run. `simulate` is the usual way in."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        trace: Workload,
+        step_by_step: bool = False,
+        decisions: Callable[[dict[str, Any]], None] | None = None,
+        literal: bool = False,
+        token_times: bool = False,
+    ) -> None:
+        """Raises ValueError for a policy that needs a prediction the run does not have."""
+        policy, limits = setup.policy, setup.limits
+        name = type(policy).__name__
+        if policy.needs_prediction and setup.predictor is None:
+            raise ValueError(f"policy {name} needs predicted output lengths: choose a predictor, predictor=oracle say")
+        if setup.rules.victim == "most_remaining" and setup.predictor is None:
+            raise ValueError("policy.victim=most_remaining needs predicted output lengths: choose a predictor")
+        if setup.rules.preempt_for_seat and policy.order is None:
+            raise ValueError(f"preempt_for_seat needs a policy with an order, and {name} has none")
+        self.setup, self.trace = setup, trace
+        self.env = simpy.Environment()
+        self.scheduler = Scheduler(limits, policy, setup.rules, literal, name_all=decisions is not None)
+        self.scheduler.state.cheaper_mode = cheaper_mode(setup.latency, setup.swap)
+        self.requests = RequestTable(len(trace))
+        factory = RequestFactory(trace, limits.block_size, limits.enable_prefix_caching, setup.predictor)
+        self.arrivals = Arrivals(self.env, trace, factory, self._deliver, setup.closed_sessions)
+        self.replica = Replica(
+            self.env, self.scheduler, setup.latency, SwapLink(setup.swap), self.requests, self.arrivals.after,
+            forward=not step_by_step and decisions is None,
+        )  # fmt: skip
+        self.arrivals.on_abort = self.replica.abort
+        self.replica.aborts_come = trace.abort_s is not None
+        if decisions is not None:
+            self.replica.log = DecisionLog(self.scheduler, decisions, token_times)
+
+    def _deliver(self, request: Request) -> None:
+        self.replica.arrive(request)
+
+    def run(self, progress: Callable[[int, float], None] | None = None, max_wall_s: float | None = None) -> Outcome:
+        """To the end, or until it is interrupted or out of time: then the outcome is not complete.
+
+        Raises PolicyError, with the outcome so far as `record`, when the policy raises, breaks a rule or stalls.
+        """
+        started = time.perf_counter()
+        complete = False
+        notes: list[str] = []
+
+        def tick() -> None:
+            if progress is not None:
+                progress(self.replica.ended, self.replica.now_s)
+            if max_wall_s is not None and time.perf_counter() - started > max_wall_s:
+                raise TimeLimit
+
+        self.replica.on_tick = tick
+        failure: PolicyError | None = None
+        try:
+            self.env.run()
+            complete = True
+            assert not self.arrivals.to_come and not self.scheduler.busy
+            self.scheduler.state.pool.check([])
+        except KeyboardInterrupt:
+            notes.append("interrupted: these are the results so far")
+        except TimeLimit:
+            notes.append(f"stopped after simulate.max_wall_s={max_wall_s:g} seconds: these are the results so far")
+        except Halt:
+            failure = self._failure()
+        outcome = self._outcome(complete, time.perf_counter() - started, notes)
+        if failure is not None:
+            outcome.notes.append(str(failure))
+            failure.record = outcome
+            raise failure
+        return outcome
+
+    def _failure(self) -> PolicyError:
+        """The policy's error in one message; a defect of ours goes on as it is."""
+        error = self.replica.error
+        assert error is not None
+        policy = type(self.setup.policy).__name__
+        where = f"policy {policy}, plan {self.scheduler.state.plans} {self.replica.describe()}"
+        if isinstance(error, PolicyError):
+            failure = type(error)(f"{where}: {error}")
+        elif (line := _line_in(_file_of(self.setup.policy), error.__traceback__)) is not None:
+            failure = PolicyError(f"{where}: line {line} raised {type(error).__name__}: {error}")
+        else:
+            raise error
+        failure.__cause__ = error
+        return failure
+
+    def _outcome(self, complete: bool, wall_s: float, notes: list[str]) -> Outcome:
+        replica, state = self.replica, self.scheduler.state
+        for request in (*state.running, *state.waiting.in_order(), *state.swapped):
+            self.requests.unfinished(request)
+        steps, tokens = replica.steps.columns(), replica.tokens.columns()
+        held, during = steps.pop("held_tokens"), steps.pop("during_blocks")
+        requests = request_columns(self.requests, self.trace)
+        preemptions, swaps = int(requests["preemptions"].sum()), int(requests["swap_outs"].sum())
+        counters = {
+            "steps": replica.steps.steps,
+            "preemptions": preemptions,
+            "recompute_preemptions": preemptions - swaps,
+            "swap_preemptions": swaps,
+            "recomputed_tokens": int(requests["recomputed_tokens"].sum()),
+            "swap_fallbacks": state.swap_fallbacks,
+            "swaps_given_up": state.swaps_given_up,
+            "swapped_blocks": replica.link.blocks_moved,
+            "prefix_cache_queries": state.cache_queries,
+            "prefix_cache_hits": state.cache_hits,
+            "recompute_hit_tokens": state.recompute_hits,
+            "max_waiting": replica.max_waiting,
+        }
+        return Outcome(
+            requests, steps, tokens["itl_s"], tokens["itl_count"], tokens["itl_at_s"], held, during,
+            num_blocks=state.pool.num_blocks, block_size=state.pool.block_size, complete=complete, wall_s=wall_s,
+            end_s=replica.now_s, counters=counters, notes=notes + list(replica.warnings),
+        )  # fmt: skip
+
+
+def simulate(
+    setup: Setup,
+    trace: Workload,
+    *,
+    step_by_step: bool = False,
+    decisions: Callable[[dict[str, Any]], None] | None = None,
+    progress: Callable[[int, float], None] | None = None,
+    max_wall_s: float | None = None,
+) -> Outcome:
+    """Serve the trace. Times are virtual seconds; the same arguments give the same outcome, to the last bit.
+
+    `step_by_step` turns fast-forward off (the outcome is the same); `decisions` gets each step in the scenario format
+    (and turns it off too); `progress` is told now and then how many requests have ended, and the virtual time.
+    """
+    return Simulation(setup, trace, step_by_step, decisions).run(progress, max_wall_s)
+
+
+def _file_of(policy: Policy) -> str:
+    code = getattr(type(policy).__init__, "__code__", None)
+    for member in vars(type(policy)).values():
+        code = getattr(member, "__code__", code)
+    return code.co_filename if code is not None else ""
+
+
+def _line_in(filename: str, traceback: TracebackType | None) -> int | None:
+    """The last line of that file which the error passed through."""
+    line = None
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == filename:
+            line = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return line
