@@ -156,6 +156,13 @@ class Decoders:
                 return ahead
         return steps
 
+    def steps_with_tables(self, steps: int) -> int:
+        """The same where tables are set aside whole: until the first decoder has filled its own."""
+        for request in chain.from_iterable(self.ring):
+            assert request.base is not None
+            steps = min(steps, len(request.block_table) * self.block_size - request.base - self.launched)
+        return steps
+
     def _buckets(self, steps: int) -> list[list[Request]]:
         """The buckets that the hand points at in the next `steps` steps."""
         hand = self.launched % self.block_size

@@ -221,6 +221,8 @@ class Scheduler:
         steps = decoders.next_day() - decoders.launched
         if not state.pool.reserves:
             steps = decoders.steps_with_blocks(steps, state.pool.num_free)
+        elif self.policy.reserve is not None:
+            steps = decoders.steps_with_tables(steps)
         if decoders.sharers and self.refusal is NO_ROOM and not state.swapped:
             if self.rules.async_scheduling:
                 return 0

@@ -102,6 +102,8 @@ def shortcut(state: State) -> Batch | None:
     needed = 0 if pool.reserves else len(decoders.needing_block())
     if budget < 0 or needed > pool.num_free:
         return None
+    if pool.reserves and state.policy.reserve is not None and not decoders.steps_with_tables(1):
+        return None  # the walk says who has outgrown its reservation
     chunks = []
     if prefills:
         if next(iter(prefills)).admission < decoders.last_admission:
