@@ -32,7 +32,7 @@ def admit_heads(state: State, batch: Batch) -> str | None:
     """Take in heads of the queue, while seats, budget and blocks last. Says why the next one was refused."""
     preemptive = state.policy.order is not None and (state.policy.preempts or state.rules.preempt_for_seat)
     while state.waiting or state.swapped:
-        request = _next_in_line(state, batch, preemptive)
+        request = _next_in_line(state, batch, preemptive) if state.swapped else state.waiting.head()
         if request is None or request in batch.preempted:
             return NO_ROOM
         seats = state.limits.max_num_seqs - state.unforked_seats
@@ -67,8 +67,6 @@ def _next_in_line(state: State, batch: Batch, preemptive: bool) -> Request | Non
     Under a preemptive order a waiting request may come before them: else it would preempt in vain.
     """
     head = state.waiting.head()
-    if not state.swapped:
-        return head
     swapped = None if batch.preempted else state.swapped[0]
     if not preemptive:
         return swapped

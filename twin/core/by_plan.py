@@ -12,6 +12,7 @@ from twin.core.batch import Batch
 from twin.core.errors import IllegalPlan
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
 from twin.core.step import complete, give
+from twin.core.swap import give_up
 
 if TYPE_CHECKING:
     from twin.core.state import State
@@ -23,6 +24,8 @@ class PlannedStep:
     def __init__(self, state: State) -> None:
         self.state = state
         self.budget = state.limits.max_num_batched_tokens
+        alone = len(state.running) + len(state.waiting) + len(state.swapped) == 1
+        state.chunk_limit = 0 if alone else state.limits.long_prefill_token_threshold
         self.given: dict[Request, int] = {}
         self.preempted: dict[Request, str] = {}
         self.admitted: list[Request] = []
@@ -30,13 +33,17 @@ class PlannedStep:
 
     def take(self, request: Request, tokens: int | None) -> bool:
         state = self.state
+        if tokens is None and request.base is not None and self._has_slot(request) and request not in self.given:
+            self.given[request] = 1
+            self.budget -= 1
+            return True
         if request in self.given:
             raise IllegalPlan(f"a plan may give tokens to a request once: {request.id} has {self.given[request]} already")
         if request.state not in (WAITING, RUNNING, SWAPPED):
             raise IllegalPlan(f"a plan may give tokens to a request that is there: {request.id} is {request.state}")
         if request in self.preempted or request.stale:
             return False  # preempted in this step, or tokens of its last life are still in flight
-        wanted = min(request.pending, self.budget) if tokens is None else tokens
+        wanted = state.chunk(request, request.pending, self.budget) if tokens is None else tokens
         if type(wanted) is not int or wanted < 0:
             raise IllegalPlan(f"tokens must be a positive integer: {wanted!r} for request {request.id}")
         if not 1 <= wanted <= self.budget:
@@ -48,10 +55,17 @@ class PlannedStep:
         else:
             granted = self._bring_in(request, wanted)
         if not granted:
-            return False
+            return self._unlock(request) and self.take(request, tokens)
         self.given[request] = granted
         self.budget -= granted
         return True
+
+    def _has_slot(self, request: Request) -> bool:
+        """The usual case by a short way: a lazy decoder with room in its last block, which nobody else waits to share."""
+        decoders = self.state.decoders
+        assert request.base is not None
+        filled = (request.base + decoders.launched) % decoders.block_size
+        return filled > 0 and self.budget > 0 and request not in decoders.sharers
 
     def _continue(self, request: Request, tokens: int) -> int:
         state = self.state
@@ -72,6 +86,14 @@ class PlannedStep:
         if granted:
             (self.swapped_in if was_swapped else self.admitted).append(request)
         return granted
+
+    def _unlock(self, request: Request) -> bool:
+        """Nothing runs and a swapped request does not fit: what the swapped keep on the device locks them all out."""
+        state = self.state
+        if request.state != SWAPPED or state.running or request.placeholders:
+            return False
+        give_up(state, state.swapped[-1])
+        return True
 
     def preempt(self, request: Request, mode: str | None) -> None:
         if request in self.admitted or request in self.swapped_in:

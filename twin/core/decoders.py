@@ -117,12 +117,11 @@ class Decoders:
 
     def register(self, pool: BlockPool, upto: int) -> None:
         """Enter the blocks that others may share, filled by tokens known when step `upto` is launched or landed."""
-        if self.sharers:
-            for step in range(max(self.landed, self.known_step) + 1, upto + 1):
-                for request in self.ring[step % self.block_size]:
-                    if request in self.sharers:
-                        assert request.base is not None
-                        pool.register(request, request.base + step)
+        for step in range(max(self.landed, self.known_step) + 1, upto + 1):
+            for request in self.ring[step % self.block_size]:
+                if request in self.sharers:
+                    assert request.base is not None
+                    pool.register(request, request.base + step)
 
     def next_day(self) -> int:
         """The step with which somebody ends."""
@@ -136,14 +135,16 @@ class Decoders:
         due = self.calendar.get(self.launched)
         return [request for request in due if request.stop_after >= request.max_tokens] if due else []
 
-    def leave_landed(self) -> list[tuple[Request, int]]:
-        """Those who have all their tokens, with their hashed blocks; they are settled and out."""
+    def leave_landed(self) -> list[Request]:
+        """Those who have all their tokens; they are settled and out."""
         ended = []
         days = self.days
         while days and days[0] <= self.landed:
             for request in self.calendar.pop(heappop(days)):
-                ended.append((request, self.hashed_blocks(request)))
+                hashed = self.hashed_blocks(request)
                 self._settle(request)
+                request.hashed_blocks = hashed
+                ended.append(request)
         return ended
 
     def steps_with_blocks(self, steps: int, free_blocks: int) -> int:

@@ -7,6 +7,7 @@ flight, because they were preempted, passed over, or their last token is on its 
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from twin.core.batch import Aside, Batch
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Landing:
-    """Launch and landing of single requests. `gaps` are the inter-token times of those who landed by name."""
+    """Launch and landing of single requests; `forerunners`: of those who landed by name, when the token before came."""
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.gaps: list[float] = []  # of the last step that landed, seconds
+        self.forerunners: list[float] = []  # seconds, of the last step that landed
 
     # --- launch
 
@@ -72,11 +73,20 @@ class Landing:
 
     def land(self, batch: Batch, now: float) -> list[Request]:
         """The tokens of the batch arrive. Returns those who have all of theirs, in the order of the batch."""
-        self.gaps = []
+        self.forerunners = []
         for request in batch.entered:
             if request.base is not None and request.entered == batch.number:
-                self._stamp(request, now)
-        ended = [(request.admission, request) for request in self.leave_landed()]
+                if request.first_token_s is None:
+                    request.first_token_s = request.last_token_s = now
+                else:
+                    self._stamp(request, now)
+        ended = self.leave_landed()
+        if batch.asides:
+            ended = self._land_asides(batch, now, ended)
+        return ended
+
+    def _land_asides(self, batch: Batch, now: float, ended: list[Request]) -> list[Request]:
+        places = [(request.admission, request) for request in ended]
         for request, admission, yields, stale in batch.asides:
             if request.state in ENDED:
                 continue  # one token more than it wanted
@@ -85,23 +95,21 @@ class Landing:
             if yields:
                 self._append_token(request, stale, now)
                 if request.settled_generated >= request.stop_after:
-                    ended.append((admission, request))
-        if len(ended) > 1:
-            ended.sort(key=lambda entry: entry[0])  # the order in which their blocks come free
-        return [request for _, request in ended]
+                    places.append((admission, request))
+        places.sort(key=itemgetter(0))  # the order in which their blocks come free
+        return [request for _, request in places]
 
     def leave_landed(self) -> list[Request]:
         """Lazy decoders who have all their tokens. Synchronous: all; asynchronous: whose end was not foreseen."""
-        state, decoders = self.state, self.state.decoders
+        decoders = self.state.decoders
         if not decoders.days or decoders.days[0] > decoders.landed:
             return []
-        ended = []
-        for request, hashed in decoders.leave_landed():
-            request.hashed_blocks = hashed
-            for batch in state.in_flight:
+        ended = decoders.leave_landed()
+        if len(ended) > 1:
+            ended.sort(key=by_admission)
+        for batch in self.state.in_flight:
+            for request in ended:
                 batch.regular -= batch.number > request.entered
-            ended.append(request)
-        ended.sort(key=by_admission)
         return ended
 
     def _append_token(self, request: Request, stale: bool, now: float) -> None:
@@ -119,7 +127,7 @@ class Landing:
         if request.first_token_s is None:
             request.first_token_s = now
         elif request.last_token_s is not None:
-            self.gaps.append(now - request.last_token_s)
+            self.forerunners.append(request.last_token_s)
         request.last_token_s = now
 
     # --- the end

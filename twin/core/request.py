@@ -87,7 +87,7 @@ class Request:
         self.preemptions = self.swap_outs = self.recomputed_tokens = 0
         self.high_water = 0  # the largest `computed` it ever lost: below it, computing is computing again
         self.forked = False  # a block of its table may be written by a sibling too: copy before writing
-        self.siblings: list[Request] = [self]  # the samples of one request, once forked
+        self.siblings: list[Request] = []  # all samples of one request, once forked
         self.family, self.own_from = id, 0  # before this block its content bears the family's name
         self.admission: int = 0
         self.base: int | None = None

@@ -130,10 +130,12 @@ class Scheduler:
         if batch is None:
             batch = walk(state)
         if not batch.preempted and (state.waiting or state.swapped):
-            aside = self._set_stale_aside()
+            aside = self._set_stale_aside() if state.in_flight else ()
             refusal = admit_heads(state, batch) if state.waiting or state.swapped else NO_ROOM
             for request in reversed(aside):
                 state.waiting.push_front(request)
+            if batch.preempted:  # for the head: swapped ones were not asked in this step
+                return batch
             if refusal is NO_SEAT or (not batch.chunks and not order_may_help(state)):
                 self.refusal = refusal
         return batch
@@ -174,11 +176,12 @@ class Scheduler:
         batch = state.in_flight.popleft()
         for request in aborted:
             self._end(self.landing.abort, request, batch)
-        if batch.empty:
+        if not batch.number:
             return list(aborted)
         for request in stopped:
             self.landing.stop(batch, request)
-        decoders.register(state.pool, batch.number)
+        if decoders.sharers:
+            decoders.register(state.pool, batch.number)
         decoders.landed = batch.number
         if self.policy.on_step is not None:
             self.policy.on_step(state.view, Yields(batch.by_user, decoders, batch), 1)
@@ -186,7 +189,7 @@ class Scheduler:
         state.last_landing_s = now
         if ended:
             self._finish(ended, now)
-        return [*ended, *aborted]
+        return [*ended, *aborted] if aborted else ended
 
     def abort(self, request: Request) -> None:
         """A request is given up while no step is due to end: it waits, or all that runs has landed."""
@@ -200,10 +203,11 @@ class Scheduler:
 
     def _finish(self, requests: list[Request], now: float) -> None:
         self.refusal, self.must_ask = None, True
+        on_finish = self.policy.on_finish
         for request in requests:
             self.landing.finish(request, now)
-            if self.policy.on_finish is not None:
-                self.policy.on_finish(request.view, self.state.view)
+            if on_finish is not None:
+                on_finish(request.view, self.state.view)
 
     # --- many steps
 
@@ -252,7 +256,8 @@ class Scheduler:
         self.blocks_during_last_step = pool.num_blocks - pool.num_free
         if self.rules.async_scheduling:
             in_flight = state.in_flight[0]
-            decoders.register(state.pool, decoders.landed + steps)
+            if decoders.sharers:
+                decoders.register(pool, decoders.landed + steps)
             decoders.landed += steps
             decoders.launched += steps
             decoders.known_step = decoders.landed
@@ -260,7 +265,8 @@ class Scheduler:
             if not pool.reserves:  # the last one launched has not landed
                 self.blocks_during_last_step -= len(decoders.ring[(decoders.launched - 1) % decoders.block_size])
         else:
-            decoders.register(state.pool, decoders.launched + steps)
+            if decoders.sharers:
+                decoders.register(pool, decoders.launched + steps)
             decoders.launched += steps
             decoders.landed = decoders.known_step = decoders.launched
         state.last_landing_s = now

@@ -150,12 +150,11 @@ class State:
         known_tokens = request.known_tokens
         cached = len(hits) * limits.block_size
         pending = known_tokens - cached
-        if tokens is None:
-            if not limits.enable_chunked_prefill and min(pending, self.chunk_limit or pending) > budget:
-                return 0
-            tokens = self.chunk(request, pending, budget)
-        elif tokens > pending:
-            tokens = pending  # a plan asked before it knew of the hits
+        whole = min(pending, self.chunk_limit or pending)
+        if not limits.enable_chunked_prefill and whole > (budget if tokens is None else tokens):
+            return 0
+        # a plan asks before it knows of the hits
+        tokens = self.chunk(request, pending, budget) if tokens is None else min(tokens, pending)
         # the whole of it must fit, though only the first chunk is computed now; a hit in the free list is taken from it
         needed = self.blocks_reserved(request) if pool.reserves else blocks_for(known_tokens, limits.block_size)
         needed -= len(hits)
@@ -188,6 +187,7 @@ class State:
             tokens = self.policy.reserve(request.view, self.view)
             if type(tokens) is not int or tokens < request.prompt_tokens:
                 raise PolicyError(f"reserve() set {tokens!r} tokens aside for request {request.id}: less than its prompt")
+            tokens += self.rules.async_scheduling  # an end that is not foreseen: one more is computed, and dropped
         elif limits.max_model_len >= 1 << 30:  # nothing limits it: what the request itself may become
             tokens = most
         return blocks_for(min(tokens, limits.max_model_len), limits.block_size)
@@ -213,7 +213,7 @@ class State:
         request.preemptions += 1
         self.pool.register_rest(request, request.hashed_blocks)
         mode = mode or self._mode_for(request)
-        if mode == "swap" and not swap_out(self, request):
+        if mode == "swap" and (self.pool.reserves or not swap_out(self, request)):
             self.swap_fallbacks += 1
             mode = "recompute"
         if mode == "recompute":
@@ -286,9 +286,12 @@ class State:
         """Tokens in the blocks that are held, shared ones counted once: slots less the empty ends of the tables."""
         block_size = self.limits.block_size
         own = self.decoders.sum_of_computed()
-        own += sum(request.settled_computed for request in self.prefills)
-        own += sum(request.settled_computed for request in self.ending)
-        return (self.pool.num_blocks - self.pool.num_free) * block_size - (self.table_blocks * block_size - own)
+        for request in self.prefills:
+            own += request.settled_computed
+        for request in self.ending:
+            own += request.settled_computed
+        held_blocks = self.pool.num_blocks - self.pool.num_free
+        return own - (self.table_blocks - held_blocks) * block_size
 
     def tables(self) -> list[Any]:
         return [[block for block in request.block_table if block is not None] for request in (*self.running, *self.swapped)]

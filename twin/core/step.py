@@ -122,7 +122,8 @@ def shortcut(state: State) -> Batch | None:
             return None
     if not pool.reserves:
         state.table_blocks += decoders.grow(pool, 1)
-    decoders.register(pool, decoders.landed + 1)
+    if decoders.sharers:
+        decoders.register(pool, decoders.landed + 1)
     for request, tokens in chunks:
         state.grow(request, request.settled_computed + tokens)
     return Batch(state, budget, chunks)

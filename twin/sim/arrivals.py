@@ -1,4 +1,4 @@
-"""Where requests come from: a simpy process that hands each to a replica at its time.
+"""Where requests come from: simpy events that hand each to a replica at its time.
 
 Open loop: the times of the trace. Closed loop: `users` requests are in the system at once, and when one ends the next comes
 after a think time; sessions likewise, turn by turn. Requests are made when they arrive and forgotten when they end: a run
@@ -7,13 +7,13 @@ needs memory for what is in the system, not for what is in the trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import simpy
 
 from twin.core.request import Request
-from twin.sim.events import EARLY_S, At
+from twin.sim.events import EARLY_S, call_at
 
 Predictor = Callable[[int, int], float | None]  # (row of the trace, true output tokens) -> predicted output tokens
 
@@ -90,7 +90,7 @@ class RequestFactory:
 
 
 class Arrivals:
-    """The process that delivers, and what follows when a request ends."""
+    """Delivers, and knows what follows when a request ends."""
 
     def __init__(
         self, env: simpy.Environment, trace: Workload, factory: RequestFactory, deliver: Callable[[Request], None],
@@ -111,44 +111,49 @@ class Arrivals:
             self.next_turn = _turns(trace)
             later = set(self.next_turn.values())
             first = [row for row in range(len(trace)) if row not in later]
-        if first:
-            env.process(self._come(first))
+        self.rows = iter(first)
+        self.coming = next(self.rows, None)
+        if self.coming is not None:
+            call_at(env, self.arrival_s[self.coming] - EARLY_S, self._come)
 
-    def _come(self, rows: Any) -> Generator[Any, Any, None]:
-        env, arrival_s = self.env, self.arrival_s
-        for row in rows:
-            time_s = arrival_s[row] - EARLY_S
-            if time_s > env.now:
-                yield At(env, time_s, urgent=True)
-            self._deliver(row, arrival_s[row])
+    def _come(self, event: Any) -> None:
+        """Deliver whoever is due, and come again for the next."""
+        row, rows, arrival_s, now = self.coming, self.rows, self.arrival_s, self.env.now
+        while row is not None:
+            time_s = arrival_s[row]
+            if time_s - EARLY_S > now:
+                call_at(self.env, time_s - EARLY_S, self._come)
+                break
+            self._deliver(row, time_s)
+            row = next(rows, None)
+        self.coming = row
 
-    def _come_later(self, row: int, time_s: float) -> Generator[Any, Any, None]:
-        yield At(self.env, time_s - EARLY_S, urgent=True)
-        self._deliver(row, time_s)
+    def _come_later(self, row: int, time_s: float) -> None:
+        call_at(self.env, time_s - EARLY_S, lambda event: self._deliver(row, time_s))
 
     def _deliver(self, row: int, arrival_s: float) -> None:
         self.to_come -= 1
         request = self.factory.make(row, arrival_s)
         if self.abort_s is not None and self.abort_s[row] == self.abort_s[row]:
-            self.env.process(self._abort(request, self.abort_s[row]))
+            self._abort_at(request, self.abort_s[row])
         self.deliver(request)
 
-    def _abort(self, request: Request, time_s: float) -> Generator[Any, Any, None]:
-        if time_s > request.arrival_s:
-            yield At(self.env, time_s, urgent=True)
-        self.on_abort(request)
-        yield from ()
+    def _abort_at(self, request: Request, time_s: float) -> None:
+        if time_s <= request.arrival_s:
+            self.on_abort(request)
+        else:
+            call_at(self.env, time_s, lambda event: self.on_abort(request))
 
     def after(self, row: int, time_s: float) -> None:
         """The request of that row has ended: in a closed loop another follows."""
         if self.trace.closed is not None:
             if self.next_row < len(self.trace):
-                self.env.process(self._come_later(self.next_row, time_s + self.trace.closed.think_s))
+                self._come_later(self.next_row, time_s + self.trace.closed.think_s)
                 self.next_row += 1
         elif row in self.next_turn:
             follower = self.next_turn[row]
             think_s = 0.0 if self.trace.think_s is None else float(self.trace.think_s[follower])
-            self.env.process(self._come_later(follower, time_s + think_s))
+            self._come_later(follower, time_s + think_s)
 
 
 def _turns(trace: Workload) -> dict[int, int]:

@@ -7,24 +7,23 @@ fast-forwarded: both ways write the same bytes. Rows are kept as numbers in arra
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from twin.core.batch import Features
-from twin.core.request import ABORTED, FINISHED, REJECTED, Request
+from twin.core.batch import Batch
+from twin.core.request import ABORTED, FINISHED, Request
 from twin.core.state import State
 
-INTEGER_COLUMNS = (
-    "replica", "step", "repeat", "prefill_tokens", "decode_tokens", "sequences", "context_tokens", "waiting", "running",
-    "swapped", "used_blocks", "cached_blocks", "free_blocks", "preempted", "swapped_in_blocks", "swapped_out_blocks",
-    "held_tokens", "during_blocks",
+NUMBERS = (
+    "repeat", "prefill_tokens", "decode_tokens", "sequences", "context_tokens", "waiting", "running", "swapped",
+    "used_blocks", "cached_blocks", "held_tokens", "during_blocks", "preempted", "swapped_in_blocks", "swapped_out_blocks",
 )  # fmt: skip
+WIDTH = len(NUMBERS)
 NAN = float("nan")
 
-
 Standing = tuple[int, int, int]  # how many wait, run, are swapped
+Footing = tuple[int, int, int, int]  # sequences in the step, and the same
 
 
 def standing(state: State) -> Standing:
@@ -33,38 +32,56 @@ def standing(state: State) -> Standing:
 
 
 class StepTable:
-    """Rows of steps.parquet for one replica."""
+    """Rows of steps.parquet for one replica.
 
-    def __init__(self, replica: int) -> None:
-        self.replica = replica
-        self.numbers = array("q")  # INTEGER_COLUMNS, row after row
+    Steps of pure decoding that follow each other without a gap, each with the same sequences and begun as the one before
+    left everybody standing, are one row: its counts are those after its last step, its `repeat` says how many they were.
+    """
+
+    def __init__(self, replica: int, num_blocks: int) -> None:
+        self.replica, self.num_blocks = replica, num_blocks
+        self.numbers = array("q")  # NUMBERS, row after row
         self.start_s, self.end_s = array("d"), array("d")
         self.steps = 0
-        self.after: tuple[int, ...] | None = None  # what the last row left behind, if equal steps may join it
+        self.after: Footing | None = None  # what the last row left, which equal steps would continue
 
-    def add(
-        self, state: State, during: Standing, features: Features, start_s: float, end_s: float, steps: int,
-        during_blocks: int, preempted: int = 0, blocks_in: int = 0, blocks_out: int = 0,
+    def add_stretch(
+        self, state: State, sequences: int, context: int, start_s: float, end_s: float, steps: int, during_blocks: int,
+        ended: int,
     ) -> None:  # fmt: skip
-        """`steps` equal steps have been done; `features` are those of the last of them, `during` who stood where."""
+        """`steps` decode steps have been done, the last of which ended so many requests; `context` is after it."""
+        waiting, running, swapped = len(state.waiting), len(state.running), len(state.swapped)
         pool = state.pool
-        waiting, running, swapped = standing(state)
-        free = pool.num_free
-        cached = pool.num_cached_free
-        first = self.steps + 1
-        self.steps += steps
-        plain = not (features.prefill_tokens or preempted or blocks_in or blocks_out)
         numbers = (
-            self.replica, first, steps, features.prefill_tokens, features.decode_tokens, features.sequences,
-            features.context_tokens, waiting, running, swapped, pool.num_blocks - free, cached, free - cached, preempted,
-            blocks_in, blocks_out, state.held_tokens(), during_blocks,
+            steps, 0, sequences, sequences, context, waiting, running, swapped, self.num_blocks - pool.num_free,
+            pool.num_cached_free if pool.caches else 0, state.held_tokens(), during_blocks, 0, 0, 0,
         )  # fmt: skip
-        joins = plain and self.after == (features.sequences, *during) and start_s == self.end_s[-1]
-        self.after = (features.sequences, waiting, running, swapped) if plain else None
-        if joins:
-            width = len(INTEGER_COLUMNS)
-            row = self.numbers[-width:]
-            self.numbers[-width:] = array("q", (*row[:2], row[2] + steps, *numbers[3:]))
+        self._write(numbers, start_s, end_s, (sequences, waiting, running + ended, swapped))
+        self.after = (sequences, waiting, running, swapped)
+
+    def add_step(
+        self, state: State, batch: Batch, during: Standing, start_s: float, end_s: float, during_blocks: int
+    ) -> None:
+        """One step, whatever it did."""
+        waiting, running, swapped = standing(state)
+        features, pool, preempted = batch.features, state.pool, len(batch.preempted)
+        prefill = decode = sequences = context = 0
+        if features is not None:
+            sequences, prefill, decode, context, *_ = features
+        numbers = (
+            1, prefill, decode, sequences, context, waiting, running, swapped, self.num_blocks - pool.num_free,
+            pool.num_cached_free if pool.caches else 0, state.held_tokens(), during_blocks, preempted,
+            batch.swapped_in_blocks, batch.swapped_out_blocks,
+        )  # fmt: skip
+        plain = not (prefill or preempted or batch.swapped_in_blocks or batch.swapped_out_blocks)
+        self._write(numbers, start_s, end_s, (sequences, *during) if plain else None)
+        self.after = (sequences, waiting, running, swapped) if plain else None
+
+    def _write(self, numbers: tuple[int, ...], start_s: float, end_s: float, continues: Footing | None) -> None:
+        self.steps += numbers[0]
+        if continues is not None and continues == self.after and start_s == self.end_s[-1]:
+            repeat = self.numbers[-WIDTH] + numbers[0]
+            self.numbers[-WIDTH:] = array("q", (repeat, *numbers[1:]))
             self.end_s[-1] = end_s
             return
         self.numbers.extend(numbers)
@@ -72,98 +89,107 @@ class StepTable:
         self.end_s.append(end_s)
 
     def columns(self) -> dict[str, np.ndarray]:
-        table = np.frombuffer(self.numbers, dtype=np.int64).reshape(-1, len(INTEGER_COLUMNS))
-        columns = {name: table[:, place].copy() for place, name in enumerate(INTEGER_COLUMNS)}
-        start_s, end_s = np.array(self.start_s), np.array(self.end_s)
-        return {**columns, "start_s": start_s, "duration_s": end_s - start_s}
+        """The columns by name; the rows' integers as they were added, what follows from them made here."""
+        table = np.frombuffer(self.numbers, dtype=np.int64).reshape(-1, WIDTH)
+        columns = {name: table[:, place].copy() for place, name in enumerate(NUMBERS)}
+        columns["replica"] = np.full(len(table), self.replica)
+        columns["step"] = np.cumsum(columns["repeat"]) - columns["repeat"] + 1
+        columns["free_blocks"] = self.num_blocks - columns["used_blocks"] - columns["cached_blocks"]
+        columns["start_s"] = np.array(self.start_s)
+        columns["duration_s"] = np.array(self.end_s) - columns["start_s"]
+        return columns
 
 
 class RequestTable:
     """Rows of requests.parquet: written when a request ends, by its row in the trace."""
 
     def __init__(self, rows: int) -> None:
-        blank = np.full(rows, NAN)
-        self.stamps = {name: array("d", blank.tobytes()) for name in STAMPS}
-        zeros = np.zeros(rows, dtype=np.int64).tobytes()
-        self.counts = {name: array("q", zeros) for name in COUNTS}
+        blank, zeros = np.full(rows, NAN).tobytes(), bytes(8 * rows)
+        self.arrival_s, self.first_scheduled_s = array("d", blank), array("d", blank)
+        self.first_token_s, self.finish_s = array("d", blank), array("d", blank)
+        self.generated_tokens, self.cached_tokens = array("q", zeros), array("q", zeros)
+        self.preemptions, self.swap_outs = array("q", zeros), array("q", zeros)
+        self.recomputed_tokens = array("q", zeros)
         self.status = ["unfinished"] * rows
         self.reason = [""] * rows
         self.open_samples: dict[int, int] = {}
 
     def arrived(self, request: Request) -> None:
         row = request.index
-        self.stamps["arrival_s"][row] = request.arrival_s
+        self.arrival_s[row] = request.arrival_s
         if request.samples > 1:
             self.open_samples[row] = request.samples
 
     def ended(self, request: Request, now: float) -> bool:
         """Write the row; False while samples of the same request are still under way."""
-        self._write(request)
-        self.stamps["finish_s"][request.index] = now
+        self.write(request)
         row = request.index
+        self.finish_s[row] = now
         if row in self.open_samples and request.state in (FINISHED, ABORTED):
             self.open_samples[row] -= request.samples  # more than one if they never forked
             if self.open_samples[row] > 0:
                 return False
         self.status[row] = request.state
-        if request.state in (FINISHED, REJECTED, ABORTED):
-            self.reason[row] = request.reason or ""
+        self.reason[row] = request.reason or ""
         return True
 
-    def unfinished(self, request: Request) -> None:
-        """It is still in the system when the run ends."""
-        self._write(request)
-
-    def _write(self, request: Request) -> None:
-        row, stamps, counts = request.index, self.stamps, self.counts
-        for name, value in (
-            ("first_scheduled_s", request.first_scheduled_s), ("first_token_s", request.first_token_s),
-        ):  # fmt: skip
-            if value is not None and not stamps[name][row] <= value:
-                stamps[name][row] = value
-        counts["generated_tokens"][row] += request.generated
-        counts["preemptions"][row] += request.preemptions
-        counts["swap_outs"][row] += request.swap_outs
-        counts["recomputed_tokens"][row] += request.recomputed_tokens
+    def write(self, request: Request) -> None:
+        """What is known of a request, or of one of its samples."""
+        row = request.index
+        if request.first_scheduled_s is not None and not self.first_scheduled_s[row] <= request.first_scheduled_s:
+            self.first_scheduled_s[row] = request.first_scheduled_s
+        if request.first_token_s is not None and not self.first_token_s[row] <= request.first_token_s:
+            self.first_token_s[row] = request.first_token_s
+        self.generated_tokens[row] += request.generated
         if request.cached_tokens:
-            counts["cached_tokens"][row] = request.cached_tokens
+            self.cached_tokens[row] = request.cached_tokens
+        if request.preemptions:
+            self.preemptions[row] += request.preemptions
+            self.swap_outs[row] += request.swap_outs
+            self.recomputed_tokens[row] += request.recomputed_tokens
 
 
-STAMPS = ("arrival_s", "first_scheduled_s", "first_token_s", "finish_s")
-COUNTS = ("generated_tokens", "cached_tokens", "preemptions", "swap_outs", "recomputed_tokens")
+STAMPS_AND_COUNTS = (
+    "arrival_s", "first_scheduled_s", "first_token_s", "finish_s", "generated_tokens", "cached_tokens", "preemptions",
+    "swap_outs", "recomputed_tokens",
+)  # fmt: skip
 
 
 class TokenTimes:
-    """Inter-token times, weighted: a decode step is one value for all its decoders."""
+    """Inter-token times, weighted: a decode step is one value for all its decoders.
+
+    Kept are the ends of steps, and for each run of them when the step before the first one ended: the differences are
+    taken at the end, all at once.
+    """
 
     def __init__(self) -> None:
-        self.value_s, self.at_s = array("d"), array("d")
-        self.count = array("q")
+        self.at_s = array("d")
+        self.before_s, self.lengths, self.counts = array("d"), array("q"), array("q")  # a run of ends each
 
-    def add(self, value_s: float, count: int, at_s: float) -> None:
-        if count:
-            self.value_s.append(value_s)
-            self.count.append(count)
-            self.at_s.append(at_s)
+    def add(self, before_s: float, at_s: float, count: int) -> None:
+        """So many tokens came at `at_s` whose forerunners had come at `before_s`."""
+        self.at_s.append(at_s)
+        self.before_s.append(before_s)
+        self.lengths.append(1)
+        self.counts.append(count)
 
-    def add_gaps(self, gaps: Sequence[float], at_s: float) -> None:
-        for gap in gaps:
-            self.add(gap, 1, at_s)
-
-    def add_stretch(self, before_s: float, ends: Sequence[float], count: int) -> None:
-        """Equal steps that end one after the other, the first of which began when a step ended at `before_s`."""
-        if not count:
-            return
-        previous = before_s
-        value_s = self.value_s
-        for end in ends:
-            value_s.append(end - previous)
-            previous = end
-        self.at_s.extend(ends)
-        self.count.extend([count] * len(ends))
+    def add_stretch(self, before_s: float, ends: list[float], count: int) -> None:
+        """So many tokens came at each of the ends, whose forerunners had come at the end before, first at `before_s`."""
+        self.at_s.fromlist(ends)
+        self.before_s.append(before_s)
+        self.lengths.append(len(ends))
+        self.counts.append(count)
 
     def columns(self) -> dict[str, np.ndarray]:
-        return {"itl_s": np.array(self.value_s), "itl_count": np.array(self.count), "itl_at_s": np.array(self.at_s)}
+        at_s, lengths = np.array(self.at_s), np.array(self.lengths, dtype=np.int64)
+        before_s = np.empty_like(at_s)
+        before_s[1:] = at_s[:-1]
+        before_s[np.cumsum(lengths) - lengths] = np.array(self.before_s)
+        return {
+            "itl_s": at_s - before_s,
+            "itl_count": np.repeat(np.array(self.counts, dtype=np.int64), lengths),
+            "itl_at_s": at_s,
+        }
 
 
 def request_columns(table: RequestTable, trace: Any) -> dict[str, Any]:
@@ -181,7 +207,7 @@ def request_columns(table: RequestTable, trace: Any) -> dict[str, Any]:
         "replica": np.zeros(rows, dtype=np.int64),
         "deadline_s": trace.deadline_s if trace.deadline_s is not None else np.full(rows, NAN),
     }
-    columns |= {name: np.array(values) for name, values in (table.stamps | table.counts).items()}
+    columns |= {name: np.array(getattr(table, name)) for name in STAMPS_AND_COUNTS}
     if trace.n is not None:
         columns["n"] = trace.n
     return columns

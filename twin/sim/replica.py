@@ -56,7 +56,8 @@ class Replica:
     ) -> None:
         self.env, self.scheduler, self.latency, self.link = env, scheduler, latency, link
         self.requests, self.after, self.forward = requests, after, forward
-        self.steps, self.tokens = StepTable(number), TokenTimes()
+        self.steps = StepTable(number, scheduler.limits.num_blocks)
+        self.tokens = TokenTimes()
         self.log: DecisionLog | None = None
         self.on_tick: Callable[[], None] | None = None  # every so many plans or stretches: progress, time limits
         self.ticks = 0
@@ -126,18 +127,20 @@ class Replica:
             raise Halt from error
 
     def _tick(self) -> None:
-        self.ticks += 1
-        if not self.ticks & 255 and self.on_tick is not None:
+        if self.on_tick is not None:
             self.on_tick()
 
     def _synchronous(self) -> Generator[Event, Any, None]:
         env, scheduler = self.env, self.scheduler
         while True:
-            self._tick()
+            self.ticks += 1
+            if not self.ticks & 255:
+                self._tick()
             if env.peek() <= self.now_s:
                 yield At(env, self.now_s)  # what happens at this very time comes first
-            if self.inbox or self.to_abort:
+            if self.inbox:
                 self._take_in()
+            if self.to_abort:
                 self._abort_now()
             if not scheduler.busy:
                 yield from self._until_something_happens()
@@ -158,13 +161,15 @@ class Replica:
         env, scheduler = self.env, self.scheduler
         queue: deque[Flight] = deque()
         while True:
-            self._tick()
+            self.ticks += 1
+            if not self.ticks & 255:
+                self._tick()
             if env.peek() <= self.now_s:
                 yield At(env, self.now_s)
-            if self.inbox or self.to_abort:
+            if self.inbox:
                 self._take_in()
-                if not queue:
-                    self._abort_now()
+            if self.to_abort and not queue:
+                self._abort_now()
             if not scheduler.busy and not queue:
                 yield from self._until_something_happens()
                 continue
@@ -205,13 +210,11 @@ class Replica:
             self._end(request)
 
     def _aborted(self) -> list[Request]:
-        if not self.to_abort:
-            return []
         aborted = [
             sample
             for request in self.to_abort
             if request not in self.inbox
-            for sample in request.siblings
+            for sample in request.siblings or [request]
             if sample.state not in ENDED
         ]
         self.to_abort = [request for request in self.to_abort if request in self.inbox]
@@ -243,7 +246,7 @@ class Replica:
         scheduler, state = self.scheduler, self.scheduler.state
         batch, start_s, end_s, during_blocks = flight
         self.now_s = max(self.now_s, end_s)
-        aborted = self._aborted()
+        aborted = self._aborted() if self.to_abort else []
         if self.log is not None:
             self.log.landing(batch, self.now_s, aborted)
         before_s, during = state.last_landing_s, standing(state)
@@ -253,15 +256,13 @@ class Replica:
                 self.fruitless = 0
             if batch.regular:
                 assert before_s is not None
-                self.tokens.add(self.now_s - before_s, batch.regular, self.now_s)
-            self.tokens.add_gaps(scheduler.landing.gaps, self.now_s)
+                self.tokens.add(before_s, self.now_s, batch.regular)
+            for forerunner_s in scheduler.landing.forerunners:
+                self.tokens.add(forerunner_s, self.now_s, 1)
         for request in ended:
             self._end(request)
         if batch.features is not None or batch.preempted:
-            self.steps.add(
-                state, during, batch.features or Features(0, 0, 0, 0), start_s, end_s, 1, during_blocks,
-                len(batch.preempted), batch.swapped_in_blocks, batch.swapped_out_blocks,
-            )  # fmt: skip
+            self.steps.add_step(state, batch, during, start_s, end_s, during_blocks)
         if self.log is not None:
             self.log.landed(batch, ended)
 
@@ -290,19 +291,20 @@ class Replica:
         start_s, self.now_s = self.now_s, ends[-1]
         self.device_free_s = self.now_s
         self.tokens.add_stretch(start_s, ends, sequences)
-        self._advance(steps, start_s, self.now_s, Features(sequences, 0, sequences, context + (steps - 1) * sequences))
+        self._advance(steps, start_s, sequences, context + (steps - 1) * sequences)
         return True
 
-    def _advance(self, steps: int, start_s: float, end_s: float, features: Features, blocks: int | None = None) -> None:
+    def _advance(self, steps: int, start_s: float, sequences: int, context: int, blocks: int | None = None) -> None:
+        """So many steps of these decoders have landed by now; `context` is their sum after the last."""
         scheduler = self.scheduler
-        during = standing(scheduler.state)
-        ended = scheduler.advance(steps, end_s)
-        for request in ended:
-            self._end(request)
+        ended = scheduler.advance(steps, self.now_s)
+        if ended:
+            for request in ended:
+                self._end(request)
         blocks = scheduler.blocks_during_last_step if blocks is None else blocks
-        self.steps.add(scheduler.state, during, features, start_s, end_s, steps, blocks)
+        self.steps.add_stretch(scheduler.state, sequences, context, start_s, self.now_s, steps, blocks, len(ended))
         if self.watches:
-            self._watch(features)
+            self._watch(Features(sequences, 0, sequences, context))
 
     def _stretch_ahead(self, steps: int, flight: Flight) -> Flight | None:
         """Asynchronous fast-forward: `steps` more are launched, and as many land; the last launched stays in flight.
@@ -330,7 +332,7 @@ class Replica:
         self.tokens.add_stretch(before_s, landed, sequences)
         last = context + (steps - 2) * sequences  # context after the last step that landed
         blocks = during_blocks if steps == 1 else None
-        self._advance(steps, start_s, landed[-1], Features(sequences, 0, sequences, last), blocks)
+        self._advance(steps, start_s, sequences, last, blocks)
         batch.features = Features(sequences, 0, sequences, last + sequences)
         pool = self.scheduler.state.pool
         return batch, landed[-1], ends[-1], pool.num_blocks - pool.num_free

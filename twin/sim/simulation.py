@@ -152,7 +152,7 @@ class Simulation:
     def _outcome(self, complete: bool, wall_s: float, notes: list[str]) -> Outcome:
         replica, state = self.replica, self.scheduler.state
         for request in (*state.running, *state.waiting.in_order(), *state.swapped):
-            self.requests.unfinished(request)
+            self.requests.write(request)
         steps, tokens = replica.steps.columns(), replica.tokens.columns()
         held, during = steps.pop("held_tokens"), steps.pop("during_blocks")
         requests = request_columns(self.requests, self.trace)
