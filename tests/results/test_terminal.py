@@ -24,6 +24,16 @@ def test_it_fits_into_80_columns_and_cuts_nothing():
     assert "12,000" in text and "met the SLO" in text
 
 
+def test_long_runs_and_long_waits_are_not_cut_either():
+    summary = summarize(two()) | {"itl_s_n": 1_234_567_890, "e2e_s_p99": 123_456.7, "normalized_latency_s_p99": 1132.7612}
+    console = Console(file=io.StringIO(), width=80)
+    print_summary(summary, console=console)
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert all(len(line) <= 80 for line in lines) and not any("…" in line for line in lines)
+    assert next(line for line in lines if "inter-token" in line).endswith(" 1,234,567,890")
+    assert next(line for line in lines if "normalized s/token" in line).split()[-2] == "1,132.8"
+
+
 def test_numbers_stand_under_each_other():
     lines = printed(two()).splitlines()
     head = next(line for line in lines if line.startswith("Latency"))

@@ -57,10 +57,10 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def aligned(values: Sequence[float | None]) -> list[str]:
-    """A row of numbers with equally many decimals: four digits of the greatest, or up to six to give the least two."""
+    """A row of numbers with equally many decimals: four digits of the greatest, or five to give the least two."""
     sizes = [abs(value) for value in values if value]
     greatest, least = (_whole_digits(max(sizes)), _whole_digits(min(sizes))) if sizes else (4, 4)
-    decimals = max(0, 4 - greatest, min(6 - greatest, 2 - least))
+    decimals = max(0, 4 - greatest, min(5 - greatest, 2 - least))
     return [NOTHING if value is None else f"{value:,.{decimals}f}" for value in values]
 
 
@@ -103,6 +103,8 @@ def _load(summary: dict[str, Any]) -> list[Fact]:
 
 def _latency(summary: dict[str, Any], key: str, name: str, unit: str, factor: float) -> Latency:
     values = [summary[f"{key}_{statistic}"] for statistic in STATISTICS]
+    if factor > 1 and max((value for value in values if value is not None), default=0.0) >= 100:  # beyond 99,999 ms
+        unit, factor = unit.replace("ms", "s"), 1.0
     cells = aligned([None if value is None else float(value) * factor for value in values])
     return Latency(name, unit, (*cells, number(summary[f"{key}_n"])))
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.table import Table
 
-LABEL_WIDTH = 28
+LABEL_WIDTH = 26
 
 
 def print_summary(summary: Mapping[str, Any], *, title: str = "", console: "Console | None" = None) -> None:
@@ -60,9 +60,10 @@ def _latencies(view: Overview) -> "Table":
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 0), pad_edge=False)
-    table.add_column(Text("Latency", style="bold cyan"), width=LABEL_WIDTH + 1, no_wrap=True)
-    for name in (*STATISTICS, "n"):
+    table.add_column(Text("Latency", style="bold cyan"), width=LABEL_WIDTH, no_wrap=True)
+    for name in STATISTICS:
         table.add_column(Text(name, style="dim"), justify="right", width=8, no_wrap=True)
+    table.add_column(Text("n", style="dim"), justify="right", width=14, no_wrap=True)  # inter-token: up to billions
     for row in view.latency:
         table.add_row(Text.assemble(f"  {row.name} ", (row.unit, "dim")), *row.cells)
     return table
