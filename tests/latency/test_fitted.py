@@ -59,13 +59,8 @@ def test_a_stretch_is_single_steps_to_the_last_bit(sequences, context, steps):
     assert model.stretch(7.25, sequences, context, steps, math.inf) == expected
 
 
-def test_a_step_outside_the_range_is_warned_of_by_name():
-    model = FittedLatency(CONTENT)
-    assert model.outside(Features(128, 0, 128, 9999)) is None
-    assert model.outside(Features(129, 0, 129, 9999)) == (
-        "latency=fitted: sequences = 129 is outside the fitted range 1 to 128"
-    )
-    assert "tokens = 4000" in (model.outside(Features(1, 4000, 0, 4000, 4000)) or "")
+def test_the_range_of_the_file_is_told():
+    assert FittedLatency(CONTENT).ranges()["sequences"] == (1, 128)
 
 
 @pytest.mark.parametrize(

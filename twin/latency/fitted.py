@@ -103,13 +103,5 @@ class FittedLatency(PiecewiseLatency):
             "coefficients": {name: value for name, value in self.coefficients.items() if value},
         }
 
-    def outside(self, features: Features) -> str | None:
-        values = {
-            **features._asdict(),
-            "tokens": features.prefill_tokens + features.decode_tokens,
-            "decode_context_tokens": features.context_tokens - features.prefill_context_tokens,
-        }
-        for name, (least, most) in self.range.items():
-            if values[name] and not least <= values[name] <= most:  # a feature that is absent is never outside
-                return f"latency=fitted: {name} = {values[name]:g} is outside the fitted range {least:g} to {most:g}"
-        return None
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        return self.range

@@ -45,9 +45,12 @@ class LatencyModel:
         """Name, source, fitted range and error, as plain values for `config.yaml` and the terminal."""
         return {"name": self.name}
 
-    def outside(self, features: Features) -> str | None:
-        """A warning, if the step lies outside the range in which the model was measured or fitted."""
-        return None
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """(least, most) of each feature in the steps on which the model was measured or fitted; beyond it extrapolates.
+
+        Features by their names in `Features` and `steps.parquet`, or tokens, decode_context_tokens, mean_decode_context.
+        """
+        return {}
 
 
 def checked(duration_s: float, name: str, features: Features | tuple[int, int]) -> float:

@@ -77,10 +77,10 @@ class TableLatency(PiecewiseLatency):
             "host_s": self.host_s,
             "host_full_sequences": self.host_full_sequences,
             "mixed_s": self.mixed_s,
-            "range": {name: list(bounds) for name, bounds in self._bounds().items()},
+            "range": {name: list(bounds) for name, bounds in self.ranges().items()},
         }
 
-    def _bounds(self) -> dict[str, tuple[float, float]]:
+    def ranges(self) -> dict[str, tuple[float, float]]:
         tables = self.tables
         sequences, context = tables.decode_attention.bounds()
         prefill, _ = tables.prefill_attention.bounds()
@@ -90,16 +90,3 @@ class TableLatency(PiecewiseLatency):
             "mean_decode_context": (context[0], context[1]),
             "prefill_tokens": (prefill[0], prefill[1]),
         }
-
-    def outside(self, features: Features) -> str | None:
-        decode_context = features.context_tokens - features.prefill_context_tokens
-        values = {
-            "tokens": features.prefill_tokens + features.decode_tokens,
-            "sequences": features.sequences,
-            "mean_decode_context": decode_context / features.decode_tokens if features.decode_tokens else 0,
-            "prefill_tokens": features.prefill_tokens,
-        }
-        for name, (_, most) in self._bounds().items():
-            if values[name] > most:
-                return f"latency=table: {name} = {values[name]:g} is beyond the measured {most:g}; the line goes on"
-        return None

@@ -70,8 +70,6 @@ class Replica:
         self.max_waiting = 0
         self.ended = 0
         self.fruitless = 0  # preemptions since the last token came
-        self.watches = type(latency).outside is not LatencyModel.outside
-        self.warnings: dict[str, None] = {}  # of the latency model, each once
         self.error: Exception | None = None  # what ended the run
         self.process = env.process(self._guarded())
 
@@ -232,8 +230,6 @@ class Replica:
             moved = batch.swapped_in_blocks + batch.swapped_out_blocks
             end_s = self.link.end_of_step(start_s, self.latency.step_s(batch.features), moved)
             self.device_free_s = end_s
-            if self.watches:
-                self._watch(batch.features)
         if batch.preempted:
             self._watch_for_livelock(len(batch.preempted))
         for request in batch.rejected:
@@ -272,11 +268,6 @@ class Replica:
         if self.fruitless > FRUITLESS_PREEMPTIONS + 4 * self.scheduler.limits.max_num_seqs:
             raise Stall(f"{self.fruitless} preemptions in a row, and not one token came")
 
-    def _watch(self, features: Features) -> None:
-        warning = self.latency.outside(features)
-        if warning is not None:
-            self.warnings[warning] = None
-
     def _stretch(self, steps: int) -> bool:
         """Synchronous fast-forward; False if the step by step way has to be gone."""
         decoders = self.scheduler.state.decoders
@@ -303,8 +294,6 @@ class Replica:
                 self._end(request)
         blocks = scheduler.blocks_during_last_step if blocks is None else blocks
         self.steps.add_stretch(scheduler.state, sequences, context, start_s, self.now_s, steps, blocks, len(ended))
-        if self.watches:
-            self._watch(Features(sequences, 0, sequences, context))
 
     def _stretch_ahead(self, steps: int, flight: Flight) -> Flight | None:
         """Asynchronous fast-forward: `steps` more are launched, and as many land; the last launched stays in flight.

@@ -19,6 +19,7 @@ from twin.latency.model import LatencyModel
 from twin.policy import Policy
 from twin.sim.arrivals import Arrivals, Predictor, RequestFactory, Workload
 from twin.sim.costs import cheaper_mode
+from twin.sim.coverage import steps_outside
 from twin.sim.decisions import DecisionLog
 from twin.sim.recorder import RequestTable, request_columns
 from twin.sim.replica import Halt, Replica, TimeLimit
@@ -174,7 +175,7 @@ class Simulation:
         return Outcome(
             requests, steps, tokens["itl_s"], tokens["itl_count"], tokens["itl_at_s"], held, during,
             num_blocks=state.pool.num_blocks, block_size=state.pool.block_size, complete=complete, wall_s=wall_s,
-            end_s=replica.now_s, counters=counters, notes=notes + list(replica.warnings),
+            end_s=replica.now_s, counters=counters, notes=notes + steps_outside(self.setup.latency, steps),
         )  # fmt: skip
 
 
