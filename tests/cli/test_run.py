@@ -252,3 +252,18 @@ def test_bad_input_is_one_line_and_nothing_is_written(capsys, own_folder, words,
     line = complaint(capsys, *words.split())
     for name in names:
         assert name in line
+
+
+def test_closed_sessions_wait_for_the_answer_and_think(tmp_path, capsys):
+    """cli-05: the second turn comes two seconds after the first has ended, whatever time the trace recorded for it."""
+    from twin.results.load import load_run
+
+    trace = tmp_path / "sessions.csv"
+    trace.write_text("arrival_s,prompt_tokens,output_tokens,session,think_s\n0,10,3,a,0\n1,10,3,a,2\n")
+    run = tmp_path / "run"
+    words = ["run", "policy=fcfs", "trace=file", f"trace.path={trace}", "system=textbook", "latency=linear",
+             "latency.base_s=1.0", "output.figures=false", "output.report=false", f"hydra.run.dir={run}"]  # fmt: skip
+    assert main([*words, "simulate.closed_sessions=true"]) == 0
+    assert load_run(run).requests["arrival_s"].tolist() == [0.0, 5.0]
+    assert main(words) == 0
+    assert load_run(run).requests["arrival_s"].tolist() == [0.0, 1.0]

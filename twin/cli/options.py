@@ -77,6 +77,7 @@ RULES = {
     "output.timeline": SWITCH,
     "output.decisions": SWITCH,
     "simulate.step_by_step": SWITCH,
+    "simulate.closed_sessions": SWITCH,
     "simulate.max_wall_s": or_null(POSITIVE),
     "seed": integer(0),
     "seeds": integer(1),
