@@ -212,7 +212,7 @@ class State:
         self.unforked_seats -= request.samples - 1
         request.preemptions += 1
         self.pool.register_rest(request, request.hashed_blocks)
-        mode = mode or self._mode_for(request)
+        mode = self._mode_for(request, mode)
         if mode == "swap" and (self.pool.reserves or not swap_out(self, request)):
             self.swap_fallbacks += 1
             mode = "recompute"
@@ -222,12 +222,14 @@ class State:
             self.policy.on_preempt(request.view, mode, self.view)
         return mode
 
-    def _mode_for(self, request: Request) -> str:
-        mode = self.rules.preemption_mode if self.policy.mode is None else self.policy.mode(request.view, self.view)
+    def _mode_for(self, request: Request, mode: str | None) -> str:
+        """The plan's wish, or the policy's answer, or the option."""
+        if mode is None:
+            mode = self.rules.preemption_mode if self.policy.mode is None else self.policy.mode(request.view, self.view)
         if mode == "auto":
             mode = "swap" if self.cheaper_mode is None else self.cheaper_mode(request)
         if mode not in ("recompute", "swap"):
-            raise PolicyError(f'mode() must say "recompute" or "swap", not {mode!r}')
+            raise PolicyError(f'a preemption is by mode "recompute" or "swap", not {mode!r}')
         return mode
 
     def leave_lazy(self, request: Request, given: int = 0) -> None:
