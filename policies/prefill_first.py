@@ -56,7 +56,7 @@ class PrefillFirst(Policy):
             if decodes_only and request.pending > 1:
                 continue
             while not plan.take(request) and lacks_blocks(request, plan):
-                plan.preempt(view.running[-1])
+                plan.preempt(plan.victim())
         while plan.budget and view.num_swapped and not plan.preempted and plan.take(swapped := view.swapped[0]):
             self.begun[swapped] = None
 

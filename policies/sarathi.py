@@ -28,7 +28,7 @@ class Sarathi(Policy):
         prompts = [request for request in running if request.pending > 1]
         for request in decodes + prompts:
             while not plan.take(request) and plan.budget and request.state == "running":
-                plan.preempt(view.running[-1])
+                plan.preempt(plan.victim())
         self.left_out = []
         if len(decodes) > view.limits.max_num_batched_tokens:
             given = plan.tokens

@@ -180,6 +180,10 @@ class Plan:
         """
         return self._step.take(request._request, tokens)
 
+    def victim(self) -> RequestView:
+        """Whose blocks to take: the choice of `policy.victim` or of the hook `victim`, else the last admitted."""
+        return self._step.victim().view
+
     def preempt(self, request: RequestView, mode: str | None = None) -> None:
         """Take a running request off; what this plan had given it returns to the budget."""
         self._step.preempt(request._request, mode)

@@ -23,11 +23,12 @@ def test_pri_05_the_last_to_arrive_is_the_victim(policy):
     ("victim", "chosen", "wasted"),
     [("last", "A", 8000), ("least_computed", "B", 100), ("longest", "A", 8000)],
 )
-def test_pri_06_what_a_victim_costs(victim, chosen, wasted):
+@pytest.mark.parametrize("policy", ["fcfs", "sarathi", "prefill_first"])
+def test_pri_06_what_a_victim_costs(policy, victim, chosen, wasted):
     """B, 100 tokens in 7 blocks, was admitted before A, 8000 tokens in 500; A needs one block more, and none is free."""
     requests = [request("B", 100, 10), request("A", 8000, 5)]
     steps, summary = played(
-        {"name": "fcfs", "victim": victim}, requests, 507, max_model_len=10000, max_num_batched_tokens=8192
+        {"name": policy, "victim": victim}, requests, 507, max_model_len=10000, max_num_batched_tokens=8192
     )
     assert steps[0]["free_blocks"] == 0
     assert steps[1]["preempted"] == {chosen: "recompute"}

@@ -109,7 +109,8 @@ def make_room(state: State, batch: Batch, head: Request) -> bool:
     after = [request for request in state.running if _comes_before(state, head, request)]
     if not after:
         return False
-    needed = blocks_for(head.known_tokens, state.limits.block_size) + state.watermark_blocks
+    needed = state.blocks_reserved(head) if state.pool.reserves else blocks_for(head.known_tokens, state.limits.block_size)
+    needed += state.watermark_blocks
     within_reach = state.pool.num_free + sum(request.count_private_blocks() for request in after)
     if needed > within_reach:
         return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from twin.core.batch import Batch
 from twin.core.errors import IllegalPlan
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
-from twin.core.step import complete, give
+from twin.core.step import complete, give, place_of_victim
 from twin.core.swap import give_up
 
 if TYPE_CHECKING:
@@ -94,6 +94,14 @@ class PlannedStep:
             return False
         give_up(state, state.swapped[-1])
         return True
+
+    def victim(self) -> Request:
+        """The victim by the rules, among all that run but those who came in with this plan."""
+        new = (*self.admitted, *self.swapped_in)
+        running = [request for request in self.state.running if request not in new]
+        if not running:
+            raise IllegalPlan("there is nobody to preempt")
+        return running[place_of_victim(self.state, running)]
 
     def preempt(self, request: Request, mode: str | None) -> None:
         if request in self.admitted or request in self.swapped_in:

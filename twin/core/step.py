@@ -36,7 +36,7 @@ def walk(state: State) -> Batch:
         tokens = 1 if request.base is not None else state.chunk(request, pending, budget)
         computed = request.computed + tokens
         while (missing := state.blocks_missing(request, computed)) > pool.num_free:
-            place = _place_of_victim(state, running)
+            place = place_of_victim(state, running)
             victim = running.pop(place)
             if place < position:
                 position -= 1
@@ -81,7 +81,7 @@ def complete(state: State, budget: int, given: dict[Request, int], preempted: di
     return Batch(state, budget, chunks, preempted)
 
 
-def _place_of_victim(state: State, running: list[Request]) -> int:
+def place_of_victim(state: State, running: list[Request]) -> int:
     rule = state.rules.victim
     if rule is not None:
         return CHOOSE[rule](running)
