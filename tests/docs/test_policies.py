@@ -38,8 +38,8 @@ def test_the_order_of_the_first_is_the_order_of_service():
     """One seat, all there while the first is served: by predicted output in grains of 10, then by arrival."""
     words = (
         "policy=shortest policy.grain=10 predictor=oracle system=textbook scheduler.max_num_seqs=1 latency=linear "
-        "latency.base_s=1 trace=synthetic trace.arrivals=constant(1000) trace.prompt_tokens=1 trace.output_tokens=uniform(1,60) "
-        "trace.num_requests=40"
+        "latency.base_s=1 trace=synthetic trace.arrivals=constant(1000) trace.prompt_tokens=1 "
+        "trace.output_tokens=uniform(1,60) trace.num_requests=40"
     )
     assert main(["run", *words.split(), *QUICK]) == 0
     table = load_run("out").requests
