@@ -26,6 +26,14 @@ def test_waste_is_slots_without_a_token():
     assert summarize(two())["kv_waste_fraction"] == pytest.approx(1 - 49 / 52)
 
 
+def test_waste_counts_what_a_row_held_before_it_let_go():
+    """One token for a second, then up to 15 in 14 seconds, when all is released: 1 + 8 * 14 of 16 slots * 15 s."""
+    table = steps(start_s=[0.0, 1.0], duration_s=[1.0, 14.0], repeat=[1, 14], prefill_tokens=[1, 0], decode_tokens=[0, 1],
+                  used_blocks=[4, 0])  # fmt: skip
+    made = record(requests(finish_s=[15.0]), table, during_blocks=np.array([4, 4]), held_tokens=np.array([1, 0]))
+    assert summarize(made)["kv_waste_fraction"] == pytest.approx(1 - (1 + 8 * 14) / (16 * 15))
+
+
 def test_blocks_given_back_in_the_step_that_took_them_count_where_the_record_tells():
     table = steps(used_blocks=[0, 0])
     rows = requests(finish_s=[2.0])

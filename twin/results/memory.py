@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from twin.results.columns import Table
 from twin.results.record import Record
 from twin.results.timeweighted import replicas, time_mean
 from twin.results.window import Window
@@ -29,13 +30,24 @@ def kv_usage(record: Record, window: Window) -> dict[str, float | None]:
         mean.append(time_mean(rows, used[at], *span, during=while_running, single=single[at]))
         resident.append(time_mean(rows, used[at] + steps["cached_blocks"][at], *span))
         if record.held_tokens is not None:
-            held.append(time_mean(rows, record.held_tokens[at], *span))
-            allocated.append(time_mean(rows, used[at] * record.block_size, *span))
-    slots = sum(allocated)
+            slots, tokens = used[at] * record.block_size, record.held_tokens[at]
+            full = tokens_held = None
+            if while_running is not None:
+                full = while_running * record.block_size
+                tokens_held = np.clip(_before_releases(steps, at, tokens), tokens, full)
+            held.append(time_mean(rows, tokens, *span, during=tokens_held, single=single[at]))
+            allocated.append(time_mean(rows, slots, *span, during=full, single=single[at]))
+    handed_out = sum(allocated)
     inside = steps["start_s"] + steps["duration_s"] > window.start_s
     return {
         "kv_usage_mean": float(np.mean(mean)) / record.num_blocks,
         "kv_usage_peak": float(during[inside].max()) / record.num_blocks if inside.any() else None,
         "kv_resident_mean": float(np.mean(resident)) / record.num_blocks,
-        "kv_waste_fraction": 1.0 - float(sum(held)) / slots if slots > 0 else None,
+        "kv_waste_fraction": 1.0 - float(sum(held)) / handed_out if handed_out > 0 else None,
     }
+
+
+def _before_releases(steps: Table, at: np.ndarray, held_tokens: np.ndarray) -> np.ndarray:
+    """Tokens held in a row's last step: what the row before left, and what this one computed."""
+    computed = (steps["prefill_tokens"][at] + steps["decode_tokens"][at]) * steps["repeat"][at]
+    return np.concatenate(([0], held_tokens[:-1])) + computed
