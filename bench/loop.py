@@ -1,8 +1,8 @@
 """Speed of the simulator's loop: requests a second, fast-forward beside step by step, and the memory that a request needs.
 
-    python bench/loop.py [--requests 10000] [--runs 5]
+    python bench/loop.py [--requests 10000] [--runs 5] [--rates 2 5 8] [--settings "textbook, linear" textbook vllm]
 
-10,000 requests of 500-1500 prompt and 100-400 output tokens, Poisson, 128 seats, one replica, blocks of 16. Each timing is a
+Requests of 500-1500 prompt and 100-400 output tokens, Poisson, 128 seats, one replica, blocks of 16. Each timing is a
 run of `python -m twin run` in a process of its own; what it took is `wall_s` of its summary.json: the loop under simpy, from
 the first arrival to the last token, tables included, without imports, reading and writing. Best and median of the runs are
 printed: on a machine that does other things too the best is the nearest to the truth.
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -98,10 +99,10 @@ def machine() -> str:
     return f"{names[0]}, {len(names)} cores seen, one used; Python {platform.python_version()}"
 
 
-def table(requests: int, runs: int, rates: tuple[float, ...] = RATES) -> None:
+def table(requests: int, runs: int, rates: Sequence[float], settings: Sequence[str]) -> None:
     """Prints a row a setting and rate."""
     print(f"{machine()}\n{requests:,} requests, best and median of {runs}\n\n{COLUMNS}\n|---|" + "--:|" * 7)
-    for setting in SETTINGS:
+    for setting in settings:
         for rate in rates:
             options = words(setting, rate, requests)
             forward, by_step = [], []
@@ -123,12 +124,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--rates", type=float, nargs="+", default=RATES)
+    parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS), metavar="SETTING")
     parser.add_argument("--memory", nargs="+", metavar="OPTION", help="only the memory of one run, in this process")
     chosen = parser.parse_args(arguments)
     if chosen.memory:
         print(bytes_a_request(chosen.memory))
     else:
-        table(chosen.requests, chosen.runs, tuple(chosen.rates))
+        table(chosen.requests, chosen.runs, chosen.rates, chosen.settings)
 
 
 if __name__ == "__main__":
