@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from twin.core.admission import NO_ROOM, NO_SEAT, admit_heads, order_may_help, steps_before_head_can_share
 from twin.core.batch import Batch, Yields
+from twin.core.errors import IllegalPlan
 from twin.core.landing import Landing
 from twin.core.limits import Limits, Rules
 from twin.core.request import REJECTED, WAITING, Request
@@ -115,7 +116,7 @@ class Scheduler:
         assert self.policy.schedule is not None
         plan = self.policy.schedule(state.view)
         if not isinstance(plan, Plan):
-            raise TypeError(f"schedule() must return a Plan, not {plan!r}")
+            raise IllegalPlan(f"schedule() must return a Plan, not {plan!r}")
         batch = plan._step.batch()
         self.must_ask = bool(batch.chunks or batch.preempted or state.prefills or state.ending)
         if (state.waiting or state.swapped) and not self.must_ask:

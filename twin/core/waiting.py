@@ -81,7 +81,7 @@ class Sorted:
         try:
             heappush(self.heap, entry)
         except TypeError as error:
-            raise PolicyError(f"order() returned {entry[0]!r} for {request.id}: keys must compare ({error})") from error
+            raise _incomparable(entry[0], request, error) from error
         return self.heap[0][-1] is request
 
     push_front = push
@@ -130,7 +130,12 @@ class Scanned(dict[Any, Any]):
         return self.order(request.view, self.view), request.arrival_s, request.id
 
     def head(self) -> Request | None:
-        return min(self.heads(), key=self.rank, default=None)
+        try:
+            return min(self.heads(), key=self.rank, default=None)
+        except TypeError as error:
+            for request in self.heads():
+                key = self.rank(request)[0]  # raises once more, if it was order() itself that raised
+            raise _incomparable(key, request, error) from error
 
     def pop(self, request: Request) -> None:  # type: ignore[override]
         del self[request]
@@ -190,3 +195,7 @@ class Grouped(Scanned):
 
     def in_order(self) -> list[Request]:
         return sorted(self, key=self.rank)
+
+
+def _incomparable(key: object, request: Request, error: TypeError) -> PolicyError:
+    return PolicyError(f"order() returned {key!r} for {request.id}: keys must compare ({error})")
