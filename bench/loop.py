@@ -82,7 +82,7 @@ def bytes_a_request(options: list[str]) -> float:
     tracemalloc.stop()
     finished = done.requests["status"].count("finished")
     tables = [*done.requests.values(), *done.steps.values(), done.itl_s, done.itl_count, done.itl_at_s]
-    return (peak - sum(map(_size, [*tables, done.held_tokens, done.during_blocks]))) / finished
+    return (peak - sum(map(_size, [*tables, done.block_steps, done.token_steps, done.peak_blocks]))) / finished
 
 
 def _size(column: Any) -> int:

@@ -83,7 +83,9 @@ def two() -> Record:
         ),
         itl_s=[1.0],
         itl_count=[3],
-        held_tokens=np.array([16, 33, 0]),
+        block_steps=np.array([4, 9, 9]),
+        token_steps=np.array([16, 33, 35]),
+        peak_blocks=np.array([4, 9, 9]),
         wall_s=0.5,
         end_s=3.0,
     )

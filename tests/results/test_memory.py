@@ -15,39 +15,39 @@ def test_met_11_cached_blocks_without_a_reader_are_not_used():
     assert found["kv_resident_mean"] == 10 / 16
 
 
-def test_usage_is_linear_between_the_ends_of_rows():
+def test_usage_is_what_each_step_held():
     found = summarize(two())
-    assert found["kv_usage_mean"] == pytest.approx((2 + 6.5 + 4.5) / 3 / 16)
+    assert found["kv_usage_mean"] == pytest.approx((4 + 9 + 9) / 3 / 16)
     assert found["kv_usage_peak"] == 9 / 16
 
 
 def test_waste_is_slots_without_a_token():
-    """Tokens 0-16-33-0 in slots 0-16-36-0: 49 of 52 token seconds."""
-    assert summarize(two())["kv_waste_fraction"] == pytest.approx(1 - 49 / 52)
+    """Tokens 16, 33, 35 in 4, 9, 9 blocks of 4 slots: 84 of 88 token seconds."""
+    assert summarize(two())["kv_waste_fraction"] == pytest.approx(1 - 84 / 88)
 
 
-def test_waste_counts_what_a_row_held_before_it_let_go():
-    """One token for a second, then up to 15 in 14 seconds, when all is released: 1 + 8 * 14 of 16 slots * 15 s."""
+def test_a_row_of_equal_steps_counts_each_of_them():
+    """A token for a second, then 2 to 15 in 14 steps of a second, all in 4 blocks of 4, which are then released."""
     table = steps(start_s=[0.0, 1.0], duration_s=[1.0, 14.0], repeat=[1, 14], prefill_tokens=[1, 0], decode_tokens=[0, 1],
                   used_blocks=[4, 0])  # fmt: skip
-    made = record(requests(finish_s=[15.0]), table, during_blocks=np.array([4, 4]), held_tokens=np.array([1, 0]))
-    assert summarize(made)["kv_waste_fraction"] == pytest.approx(1 - (1 + 8 * 14) / (16 * 15))
+    told = {
+        "block_steps": np.array([4, 56]),
+        "token_steps": np.array([1, sum(range(2, 16))]),
+        "peak_blocks": np.array([4, 4]),
+    }
+    found = summarize(record(requests(finish_s=[15.0]), table, **told))
+    assert found["kv_usage_mean"] == pytest.approx(4 / 16)
+    assert found["kv_waste_fraction"] == pytest.approx(1 - sum(range(1, 16)) / (16 * 15))
 
 
 def test_blocks_given_back_in_the_step_that_took_them_count_where_the_record_tells():
     table = steps(used_blocks=[0, 0])
     rows = requests(finish_s=[2.0])
     assert summarize(record(rows, table))["kv_usage_mean"] == 0.0
-    found = summarize(record(rows, table, during_blocks=np.array([8, 4])))
+    told = {"block_steps": np.array([8, 4]), "peak_blocks": np.array([8, 4])}
+    found = summarize(record(rows, table, **told))
     assert found["kv_usage_mean"] == pytest.approx((8 + 4) / 2 / 16)
     assert found["kv_usage_peak"] == 0.5
-
-
-def test_a_run_of_equal_steps_fills_the_pool_evenly_and_then_lets_go():
-    """From 4 blocks to 8 over two seconds, when all are released; a second later the run ends."""
-    table = steps(start_s=[0.0, 1.0], duration_s=[1.0, 2.0], repeat=[1, 2], used_blocks=[4, 0])
-    made = record(requests(finish_s=[4.0]), table, during_blocks=np.array([4, 8]))
-    assert summarize(made)["kv_usage_mean"] == pytest.approx((4 + 6 * 2 + 0) / 4 / 16)
 
 
 def test_idle_time_counts_and_keeps_what_was_held():

@@ -116,8 +116,8 @@ def test_the_warm_up_is_left_out_of_everything(warmup):
     assert (found["requests"], found["finished"], found["rejected"]) == (2, 1, 1)
     assert found["duration_s"] == 2.5 and found["ttft_s_mean"] == 1.5
     assert found["steps"] == 2 and found["batch_size_mean"] == 2.0
-    # Blocks: 3 on average in the second half of step 1, then 6.5 and 4.5 over a second each.
-    assert found["kv_usage_mean"] == pytest.approx((3 * 0.5 + 6.5 + 4.5) / 2.5 / 16)
+    # Blocks: 4 in the second half of step 1, then 9 and 9 over a second each.
+    assert found["kv_usage_mean"] == pytest.approx((4 * 0.5 + 9 + 9) / 2.5 / 16)
     assert found["warmup_requests_excluded"] == 1
 
 

@@ -103,17 +103,18 @@ class Decoders:
         request.stop_after = request.base + step + 1 - request.prompt_tokens
         self._write_due(request, step)
 
-    def grow(self, pool: BlockPool, steps: int) -> int:
-        """Blocks for the next `steps` decode steps, known to be there; how many they were.
+    def grow(self, pool: BlockPool, steps: int) -> list[int]:
+        """Blocks for the next `steps` decode steps, known to be there; how many each of them takes.
 
         All takes may go before all registrations: a block taken may lose its hash, a block filled gains one, and which
         happens first makes no difference to who answers for that content afterwards.
         """
-        takers = self.needing_block() if steps == 1 else list(chain.from_iterable(self._buckets(steps)))
+        buckets = self._buckets(steps) if steps > 1 else [self.needing_block()]
+        takers = list(chain.from_iterable(buckets)) if steps > 1 else buckets[0]
         if takers:
             for request, block in zip(takers, pool.take(len(takers)), strict=True):
                 request.block_table.append(block)
-        return len(takers)
+        return [len(bucket) for bucket in buckets]
 
     def register(self, pool: BlockPool, upto: int) -> None:
         """Enter the blocks that others may share, filled by tokens known when step `upto` is launched or landed."""

@@ -16,6 +16,7 @@ of blocks, or a block that the refused head of the queue could share. (The calle
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import mul
 
 from twin.core.admission import NO_ROOM, NO_SEAT, admit_heads, order_may_help, steps_before_head_can_share
 from twin.core.batch import Batch, Yields
@@ -48,7 +49,7 @@ class Scheduler:
         self.refusal: str | None = None
         self.must_ask = True  # schedule() has to be asked before the next fast-forward
         self.landing = Landing(self.state)
-        self.blocks_during_last_step = 0  # held while the last step of a stretch ran
+        self.held = (0, 0, 0)  # of the last stretch: most blocks held in a step, blocks summed over its steps, tokens
 
     @property
     def busy(self) -> bool:
@@ -252,24 +253,22 @@ class Scheduler:
         """
         state, decoders = self.state, self.state.decoders
         pool = state.pool
-        if not pool.reserves:
-            state.table_blocks += decoders.grow(pool, steps)
-        self.blocks_during_last_step = pool.num_blocks - pool.num_free
+        landing = steps - 1 if self.rules.async_scheduling else steps  # of those launched here
+        blocks, tokens = pool.num_blocks - pool.num_free, state.held_tokens()
+        taken = [0] if pool.reserves else decoders.grow(pool, steps)
+        state.table_blocks += sum(taken)
+        self.held = (
+            blocks + sum(taken[:landing]),
+            blocks * landing + sum(map(mul, taken, range(landing, 0, -1))),
+            tokens * landing + decoders.count * landing * (landing + 1) // 2,
+        )
+        if decoders.sharers:
+            decoders.register(pool, decoders.landed + steps)
+        decoders.launched += steps
+        decoders.landed += steps
+        decoders.known_step = decoders.landed
         if self.rules.async_scheduling:
-            in_flight = state.in_flight[0]
-            if decoders.sharers:
-                decoders.register(pool, decoders.landed + steps)
-            decoders.landed += steps
-            decoders.launched += steps
-            decoders.known_step = decoders.landed
-            in_flight.number = decoders.launched
-            if not pool.reserves:  # the last one launched has not landed
-                self.blocks_during_last_step -= len(decoders.ring[(decoders.launched - 1) % decoders.block_size])
-        else:
-            if decoders.sharers:
-                decoders.register(pool, decoders.launched + steps)
-            decoders.launched += steps
-            decoders.landed = decoders.known_step = decoders.launched
+            state.in_flight[0].number = decoders.launched
         state.last_landing_s = now
         if self.policy.on_step is not None:
             assert decoders.per_user is not None

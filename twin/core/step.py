@@ -121,7 +121,7 @@ def shortcut(state: State) -> Batch | None:
         if needed > pool.num_free:
             return None
     if not pool.reserves:
-        state.table_blocks += decoders.grow(pool, 1)
+        state.table_blocks += sum(decoders.grow(pool, 1))
     if decoders.sharers:
         decoders.register(pool, decoders.landed + 1)
     for request, tokens in chunks:

@@ -69,7 +69,7 @@ class Fifo(deque[Request]):
 
 
 class Sorted:
-    """The key of a request is fixed while it waits: a heap. On equal keys by arrival, then by order of the trace."""
+    """The key of a request is fixed while it waits: a heap. On equal keys by arrival, then by id, as in vLLM."""
 
     def __init__(self, policy: Policy, view: SystemView) -> None:
         assert policy.order is not None

@@ -31,8 +31,9 @@ class Record:
     end_s: float = 0.0  # virtual time at which it ended
     counters: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # warnings to show
-    held_tokens: np.ndarray | None = None  # a row of steps: slots of used blocks that hold a token, after it
-    during_blocks: np.ndarray | None = None  # a row of steps: used blocks while its last step ran, before releases
+    block_steps: np.ndarray | None = None  # a row of steps: blocks held while a step ran, summed over its steps
+    token_steps: np.ndarray | None = None  # ... and tokens in these blocks
+    peak_blocks: np.ndarray | None = None  # ... and the most blocks held in one of its steps
     itl_at_s: np.ndarray | None = None  # when the tokens of each inter-token latency came (for a warm-up in seconds)
 
     def __post_init__(self) -> None:

@@ -28,31 +28,22 @@ def replicas(steps: Table) -> list[Rows]:
     return found
 
 
-def time_mean(
-    rows: Rows,
-    after: np.ndarray,
-    start_s: float,
-    end_s: float,
-    during: np.ndarray | None = None,
-    single: np.ndarray | None = None,
-) -> float:
+def time_mean(rows: Rows, after: np.ndarray, start_s: float, end_s: float, during: np.ndarray | None = None) -> float:
     """Time average over [start_s, end_s] of a quantity that is `after` at the end of each row.
 
-    Inside a row it goes linearly from what it was before to `after`; between two rows it stays what it was, and before
-    the first it is 0. Where `during` gives the value of each row's last step, before that step's releases, a row goes
-    to that and falls to `after` at its end; a row of one `single` step has it from its beginning.
+    Between two rows it stays what it was, and before the first it is 0. Inside a row it is `during`, the mean over the
+    row's steps; where that is not told it goes linearly from what it was before to `after`.
     """
     # Only the rows that reach into the window, and the one before them, whose value holds until the first begins.
     first = max(0, int(np.searchsorted(rows.end_s, start_s)) - 1)
     part = slice(first, int(np.searchsorted(rows.start_s, end_s, side="right")))
-    before = np.concatenate(([after[first - 1] if first else 0.0], after[part]))[:-1]
     start, end, last = rows.start_s[part], rows.end_s[part], after[part].astype(np.float64)
-    held = last
-    if during is not None and single is not None:
-        last = during[part].astype(np.float64)
-        before = np.where(single[part], last, before)
-    slope = np.divide(last - before, end - start, out=np.zeros(len(start)), where=end > start)
     left, right = np.clip(start, start_s, end_s), np.clip(end, start_s, end_s)
-    middle = before + slope * ((left + right) / 2 - start)
+    if during is not None:
+        inside = during[part]
+    else:
+        before = np.concatenate(([after[first - 1] if first else 0.0], last))[:-1]
+        slope = np.divide(last - before, end - start, out=np.zeros(len(start)), where=end > start)
+        inside = before + slope * ((left + right) / 2 - start)
     pause = np.clip(np.append(start[1:], np.inf), start_s, end_s) - right
-    return float((middle * (right - left)).sum() + (held * pause).sum()) / (end_s - start_s)
+    return float((inside * (right - left)).sum() + (last * pause).sum()) / (end_s - start_s)

@@ -17,9 +17,13 @@ from twin.core.state import State
 
 NUMBERS = (
     "repeat", "prefill_tokens", "decode_tokens", "sequences", "context_tokens", "waiting", "running", "swapped",
-    "used_blocks", "cached_blocks", "held_tokens", "during_blocks", "preempted", "swapped_in_blocks", "swapped_out_blocks",
+    "used_blocks", "cached_blocks", "peak_blocks", "block_steps", "token_steps", "preempted", "swapped_in_blocks",
+    "swapped_out_blocks",
 )  # fmt: skip
 WIDTH = len(NUMBERS)
+SUMS = [NUMBERS.index(name) for name in ("repeat", "block_steps", "token_steps")]  # of a row that grows by a step
+PEAK = NUMBERS.index("peak_blocks")  # what stands before it (but `repeat`) is as after the row's last step
+Held = tuple[int, int, int]  # while steps ran: most blocks, blocks summed over the steps, tokens likewise
 NAN = float("nan")
 
 Standing = tuple[int, int, int]  # how many wait, run, are swapped
@@ -46,23 +50,22 @@ class StepTable:
         self.after: Footing | None = None  # what the last row left, which equal steps would continue
 
     def add_stretch(
-        self, state: State, sequences: int, context: int, start_s: float, end_s: float, steps: int, during_blocks: int,
-        ended: int,
-    ) -> None:  # fmt: skip
+        self, state: State, sequences: int, context: int, start_s: float, end_s: float, stretch: Held, steps: int, ended: int
+    ) -> None:
         """`steps` decode steps have been done, the last of which ended so many requests; `context` is after it."""
         waiting, running, swapped = len(state.waiting), len(state.running), len(state.swapped)
         pool = state.pool
         numbers = (
             steps, 0, sequences, sequences, context, waiting, running, swapped, self.num_blocks - pool.num_free,
-            pool.num_cached_free if pool.caches else 0, state.held_tokens(), during_blocks, 0, 0, 0,
+            pool.num_cached_free if pool.caches else 0, *stretch, 0, 0, 0,
         )  # fmt: skip
         self._write(numbers, start_s, end_s, (sequences, waiting, running + ended, swapped))
         self.after = (sequences, waiting, running, swapped)
 
     def add_step(
-        self, state: State, batch: Batch, during: Standing, start_s: float, end_s: float, during_blocks: int
+        self, state: State, batch: Batch, during: Standing, start_s: float, end_s: float, blocks: int, tokens: int
     ) -> None:
-        """One step, whatever it did."""
+        """One step, whatever it did; so many blocks were held while it ran, and so many tokens in them."""
         waiting, running, swapped = standing(state)
         features, pool, preempted = batch.features, state.pool, len(batch.preempted)
         prefill = decode = sequences = context = 0
@@ -70,7 +73,7 @@ class StepTable:
             sequences, prefill, decode, context, *_ = features
         numbers = (
             1, prefill, decode, sequences, context, waiting, running, swapped, self.num_blocks - pool.num_free,
-            pool.num_cached_free if pool.caches else 0, state.held_tokens(), during_blocks, preempted,
+            pool.num_cached_free if pool.caches else 0, blocks, blocks, tokens, preempted,
             batch.swapped_in_blocks, batch.swapped_out_blocks,
         )  # fmt: skip
         plain = not (prefill or preempted or batch.swapped_in_blocks or batch.swapped_out_blocks)
@@ -80,8 +83,12 @@ class StepTable:
     def _write(self, numbers: tuple[int, ...], start_s: float, end_s: float, continues: Footing | None) -> None:
         self.steps += numbers[0]
         if continues is not None and continues == self.after and start_s == self.end_s[-1]:
-            repeat = self.numbers[-WIDTH] + numbers[0]
-            self.numbers[-WIDTH:] = array("q", (repeat, *numbers[1:]))
+            row = self.numbers[-WIDTH:]
+            for place in SUMS:
+                row[place] += numbers[place]
+            row[PEAK] = max(row[PEAK], numbers[PEAK])
+            row[1:PEAK] = array("q", numbers[1:PEAK])
+            self.numbers[-WIDTH:] = row
             self.end_s[-1] = end_s
             return
         self.numbers.extend(numbers)

@@ -29,7 +29,7 @@ from twin.sim.recorder import RequestTable, StepTable, TokenTimes, standing
 from twin.sim.swap_link import SwapLink
 
 FRUITLESS_PREEMPTIONS = 1000  # and 4 a seat, since the last token came: nobody will ever end
-Flight = tuple[Batch, float, float, int]  # start_s, end_s, used blocks while it runs
+Flight = tuple[Batch, float, float, int, int]  # start_s, end_s, blocks and tokens held while it runs
 
 
 class Halt(Exception):
@@ -146,7 +146,7 @@ class Replica:
             if self.forward and (steps := scheduler.horizon()) and self._stretch(steps):
                 continue
             flight = self._plan(self.now_s)
-            batch, _, end_s, _ = flight
+            batch, _, end_s, *_ = flight
             if batch.empty and not batch.preempted:
                 self._land(flight)
                 yield from self._until_something_happens(stalled=True)
@@ -236,11 +236,11 @@ class Replica:
             self._end(request)
         if self.log is not None:
             self.log.planned(batch, now_s, start_s, end_s)
-        return batch, start_s, end_s, pool.num_blocks - pool.num_free
+        return batch, start_s, end_s, pool.num_blocks - pool.num_free, scheduler.state.held_tokens()
 
     def _land(self, flight: Flight) -> None:
         scheduler, state = self.scheduler, self.scheduler.state
-        batch, start_s, end_s, during_blocks = flight
+        batch, start_s, end_s, blocks, tokens = flight
         self.now_s = max(self.now_s, end_s)
         aborted = self._aborted() if self.to_abort else []
         if self.log is not None:
@@ -258,7 +258,7 @@ class Replica:
         for request in ended:
             self._end(request)
         if batch.features is not None or batch.preempted:
-            self.steps.add_step(state, batch, during, start_s, end_s, during_blocks)
+            self.steps.add_step(state, batch, during, start_s, end_s, blocks, tokens)
         if self.log is not None:
             self.log.landed(batch, ended)
 
@@ -282,18 +282,18 @@ class Replica:
         start_s, self.now_s = self.now_s, ends[-1]
         self.device_free_s = self.now_s
         self.tokens.add_stretch(start_s, ends, sequences)
-        self._advance(steps, start_s, sequences, context + (steps - 1) * sequences)
+        ended = self._advance(steps)
+        context += (steps - 1) * sequences
+        held = self.scheduler.held
+        self.steps.add_stretch(self.scheduler.state, sequences, context, start_s, self.now_s, held, steps, len(ended))
         return True
 
-    def _advance(self, steps: int, start_s: float, sequences: int, context: int, blocks: int | None = None) -> None:
-        """So many steps of these decoders have landed by now; `context` is their sum after the last."""
-        scheduler = self.scheduler
-        ended = scheduler.advance(steps, self.now_s)
-        if ended:
-            for request in ended:
-                self._end(request)
-        blocks = scheduler.blocks_during_last_step if blocks is None else blocks
-        self.steps.add_stretch(scheduler.state, sequences, context, start_s, self.now_s, steps, blocks, len(ended))
+    def _advance(self, steps: int) -> list[Request]:
+        """So many decode steps have landed by now."""
+        ended = self.scheduler.advance(steps, self.now_s)
+        for request in ended:
+            self._end(request)
+        return ended
 
     def _stretch_ahead(self, steps: int, flight: Flight) -> Flight | None:
         """Asynchronous fast-forward: `steps` more are launched, and as many land; the last launched stays in flight.
@@ -302,7 +302,7 @@ class Replica:
         event is the last, since what it brings is seen by the plan that follows.
         """
         state, decoders = self.scheduler.state, self.scheduler.state.decoders
-        batch, start_s, end_s, during_blocks = flight
+        batch, start_s, end_s, blocks, tokens = flight
         until_s = self.env.peek()
         sequences, context = decoders.count, decoders.context_after_step()
         ends = self.latency.stretch(end_s, sequences, context, steps, until_s)
@@ -320,11 +320,14 @@ class Replica:
         steps = len(ends)
         self.tokens.add_stretch(before_s, landed, sequences)
         last = context + (steps - 2) * sequences  # context after the last step that landed
-        blocks = during_blocks if steps == 1 else None
-        self._advance(steps, start_s, sequences, last, blocks)
+        ended = self._advance(steps)
+        scheduler = self.scheduler
+        most, block_steps, token_steps = scheduler.held  # of those launched here that landed; the first was in flight
+        held = (max(most, blocks) if steps > 1 else blocks, blocks + block_steps, tokens + token_steps)
+        self.steps.add_stretch(scheduler.state, sequences, last, start_s, landed[-1], held, steps, len(ended))
         batch.features = Features(sequences, 0, sequences, last + sequences)
-        pool = self.scheduler.state.pool
-        return batch, landed[-1], ends[-1], pool.num_blocks - pool.num_free
+        pool = state.pool
+        return batch, landed[-1], ends[-1], pool.num_blocks - pool.num_free, state.held_tokens()
 
     def describe(self) -> str:
         """The state, in one line."""

@@ -49,8 +49,9 @@ class Outcome:
     itl_s: np.ndarray
     itl_count: np.ndarray
     itl_at_s: np.ndarray
-    held_tokens: np.ndarray
-    during_blocks: np.ndarray
+    block_steps: np.ndarray
+    token_steps: np.ndarray
+    peak_blocks: np.ndarray
     num_blocks: int
     block_size: int
     complete: bool
@@ -155,7 +156,7 @@ class Simulation:
         for request in (*state.running, *state.waiting.in_order(), *state.swapped):
             self.requests.write(request)
         steps, tokens = replica.steps.columns(), replica.tokens.columns()
-        held, during = steps.pop("held_tokens"), steps.pop("during_blocks")
+        block_steps, token_steps, peak_blocks = (steps.pop(name) for name in ("block_steps", "token_steps", "peak_blocks"))
         requests = request_columns(self.requests, self.trace)
         preemptions, swaps = int(requests["preemptions"].sum()), int(requests["swap_outs"].sum())
         counters = {
@@ -173,9 +174,9 @@ class Simulation:
             "max_waiting": replica.max_waiting,
         }
         return Outcome(
-            requests, steps, tokens["itl_s"], tokens["itl_count"], tokens["itl_at_s"], held, during,
-            num_blocks=state.pool.num_blocks, block_size=state.pool.block_size, complete=complete, wall_s=wall_s,
-            end_s=replica.now_s, counters=counters, notes=notes + steps_outside(self.setup.latency, steps),
+            requests, steps, tokens["itl_s"], tokens["itl_count"], tokens["itl_at_s"], block_steps, token_steps,
+            peak_blocks, num_blocks=state.pool.num_blocks, block_size=state.pool.block_size, complete=complete,
+            wall_s=wall_s, end_s=replica.now_s, counters=counters, notes=notes + steps_outside(self.setup.latency, steps),
         )  # fmt: skip
 
 
