@@ -19,6 +19,7 @@ from twin.core.batch import Batch
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
 from twin.core.request import REJECTED, SWAPPED, Request
+from twin.core.reservation import blocks_reserved
 from twin.core.swap import give_up
 from twin.policy import Answer
 
@@ -109,7 +110,7 @@ def make_room(state: State, batch: Batch, head: Request) -> bool:
     after = [request for request in state.running if _comes_before(state, head, request)]
     if not after:
         return False
-    needed = state.blocks_reserved(head) if state.pool.reserves else blocks_for(head.known_tokens, state.limits.block_size)
+    needed = blocks_reserved(state, head) if state.pool.reserves else blocks_for(head.known_tokens, state.limits.block_size)
     needed += state.watermark_blocks
     within_reach = state.pool.num_free + sum(request.count_private_blocks() for request in after)
     if needed > within_reach:

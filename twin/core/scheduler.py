@@ -24,6 +24,7 @@ from twin.core.errors import IllegalPlan
 from twin.core.landing import Landing
 from twin.core.limits import Limits, Rules
 from twin.core.request import REJECTED, WAITING, Request
+from twin.core.reservation import why_never_reserved
 from twin.core.state import State
 from twin.core.step import shortcut, walk
 from twin.policy import Plan, Policy
@@ -61,7 +62,7 @@ class Scheduler:
         request.pool = state.pool
         reason = limits.why_never(request.prompt_tokens, request.max_tokens, request.samples)
         if reason is None and state.pool.reserves:
-            reason = self._why_never_reserved(request)
+            reason = why_never_reserved(state, request)
         if reason is not None:
             request.state, request.reason = REJECTED, reason
             return reason
@@ -83,14 +84,6 @@ class Scheduler:
     @property
     def _preemptive(self) -> bool:
         return self.policy.preempts or self.rules.preempt_for_seat
-
-    def _why_never_reserved(self, request: Request) -> str | None:
-        if request.samples > 1:
-            return f"{request.samples} samples cannot share their prompt in cache.allocator=contiguous"
-        blocks = self.state.blocks_reserved(request)
-        if blocks <= self.limits.num_blocks:
-            return None
-        return f"a reservation of {blocks} contiguous blocks exceeds num_gpu_blocks={self.limits.num_blocks}"
 
     # --- one step
 

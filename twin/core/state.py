@@ -24,6 +24,7 @@ from twin.core.errors import InvalidTransition, PolicyError
 from twin.core.limits import Limits, Rules, blocks_for
 from twin.core.prefix_cache import PrefixCachingPool
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
+from twin.core.reservation import blocks_reserved
 from twin.core.swap import swap_in, swap_out
 from twin.core.waiting import make_queue
 from twin.policy import Policy, RequestView, SystemView
@@ -156,7 +157,7 @@ class State:
         # a plan asks before it knows of the hits
         tokens = self.chunk(request, pending, budget) if tokens is None else min(tokens, pending)
         # the whole of it must fit, though only the first chunk is computed now; a hit in the free list is taken from it
-        needed = self.blocks_reserved(request) if pool.reserves else blocks_for(known_tokens, limits.block_size)
+        needed = blocks_reserved(self, request) if pool.reserves else blocks_for(known_tokens, limits.block_size)
         needed -= len(hits)
         if hits:
             needed += pool.free_among(hits)
@@ -177,20 +178,6 @@ class State:
         else:
             self.recompute_hits += cached
         return tokens
-
-    def blocks_reserved(self, request: Request) -> int:
-        """What the contiguous allocator sets aside for a request, in blocks: the policy's wish, or max_model_len."""
-        limits = self.limits
-        most = min(request.prompt_tokens + request.max_tokens - 1, limits.max_model_len)
-        tokens = limits.max_model_len
-        if self.policy.reserve is not None:
-            tokens = self.policy.reserve(request.view, self.view)
-            if type(tokens) is not int or tokens < request.prompt_tokens:
-                raise PolicyError(f"reserve() set {tokens!r} tokens aside for request {request.id}: less than its prompt")
-            tokens += self.rules.async_scheduling  # an end that is not foreseen: one more is computed, and dropped
-        elif limits.max_model_len >= 1 << 30:  # nothing limits it: what the request itself may become
-            tokens = most
-        return blocks_for(min(tokens, limits.max_model_len), limits.block_size)
 
     def kept_back(self) -> int:
         """Blocks that an admission has to leave free."""

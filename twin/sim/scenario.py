@@ -97,7 +97,7 @@ def _keep_sequences(simulation: Simulation) -> list[Request]:
 
 
 def _summary(simulation: Simulation, sequences: list[Request], steps: int) -> dict[str, Any]:
-    log = simulation.replica.log
+    log = simulation.device.log
     assert log is not None and log.token_times_s is not None
     sequences.sort(key=lambda request: (request.index, request.id))
     return {

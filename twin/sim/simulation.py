@@ -21,6 +21,7 @@ from twin.sim.arrivals import Arrivals, Predictor, RequestFactory, Workload
 from twin.sim.costs import cheaper_mode
 from twin.sim.coverage import steps_outside
 from twin.sim.decisions import DecisionLog
+from twin.sim.device import VirtualDevice
 from twin.sim.recorder import RequestTable, request_columns
 from twin.sim.replica import Halt, Replica, TimeLimit
 from twin.sim.swap_link import SwapCost, SwapLink
@@ -89,14 +90,12 @@ class Simulation:
         self.requests = RequestTable(len(trace))
         factory = RequestFactory(trace, limits.block_size, limits.enable_prefix_caching, setup.predictor)
         self.arrivals = Arrivals(self.env, trace, factory, self._deliver, setup.closed_sessions)
-        self.replica = Replica(
-            self.env, self.scheduler, setup.latency, SwapLink(setup.swap), self.requests, self.arrivals.after,
-            forward=not step_by_step and decisions is None,
-        )  # fmt: skip
+        self.device = VirtualDevice(self.scheduler, setup.latency, SwapLink(setup.swap), self.requests, self.arrivals.after)
+        self.replica = Replica(self.env, self.scheduler, self.device, forward=not step_by_step and decisions is None)
         self.arrivals.on_abort = self.replica.abort
         self.replica.aborts_come = trace.abort_s is not None
         if decisions is not None:
-            self.replica.log = DecisionLog(self.scheduler, decisions, token_times)
+            self.device.log = DecisionLog(self.scheduler, decisions, token_times)
 
     def _deliver(self, request: Request) -> None:
         self.replica.arrive(request)
@@ -112,7 +111,7 @@ class Simulation:
 
         def tick() -> None:
             if progress is not None:
-                progress(self.replica.ended, self.replica.now_s)
+                progress(self.device.ended, self.device.now_s)
             if max_wall_s is not None and time.perf_counter() - started > max_wall_s:
                 raise TimeLimit
 
@@ -152,31 +151,31 @@ class Simulation:
         return failure
 
     def _outcome(self, complete: bool, wall_s: float, notes: list[str]) -> Outcome:
-        replica, state = self.replica, self.scheduler.state
+        device, state = self.device, self.scheduler.state
         for request in (*state.running, *state.waiting.in_order(), *state.swapped):
             self.requests.write(request)
-        steps, tokens = replica.steps.columns(), replica.tokens.columns()
+        steps, tokens = device.steps.columns(), device.tokens.columns()
         block_steps, token_steps, peak_blocks = (steps.pop(name) for name in ("block_steps", "token_steps", "peak_blocks"))
         requests = request_columns(self.requests, self.trace)
         preemptions, swaps = int(requests["preemptions"].sum()), int(requests["swap_outs"].sum())
         counters = {
-            "steps": replica.steps.steps,
+            "steps": device.steps.steps,
             "preemptions": preemptions,
             "recompute_preemptions": preemptions - swaps,
             "swap_preemptions": swaps,
             "recomputed_tokens": int(requests["recomputed_tokens"].sum()),
             "swap_fallbacks": state.swap_fallbacks,
             "swaps_given_up": state.swaps_given_up,
-            "swapped_blocks": replica.link.blocks_moved,
+            "swapped_blocks": device.link.blocks_moved,
             "prefix_cache_queries": state.cache_queries,
             "prefix_cache_hits": state.cache_hits,
             "recompute_hit_tokens": state.recompute_hits,
-            "max_waiting": replica.max_waiting,
+            "max_waiting": self.replica.max_waiting,
         }
         return Outcome(
             requests, steps, tokens["itl_s"], tokens["itl_count"], tokens["itl_at_s"], block_steps, token_steps,
             peak_blocks, num_blocks=state.pool.num_blocks, block_size=state.pool.block_size, complete=complete,
-            wall_s=wall_s, end_s=replica.now_s, counters=counters, notes=notes + steps_outside(self.setup.latency, steps),
+            wall_s=wall_s, end_s=device.now_s, counters=counters, notes=notes + steps_outside(self.setup.latency, steps),
         )  # fmt: skip
 
 

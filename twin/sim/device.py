@@ -1,0 +1,170 @@
+"""The executor of the simulator: a latency model in place of a GPU, and the record of what it did.
+
+A flight is a step between its launch and its landing. Single steps are planned and landed one by one; a stretch of equal
+decode steps is taken at once, with the same floats: it goes up to and including the step during which a foreign event comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+from typing import NamedTuple
+
+from twin.core.batch import Batch, Features
+from twin.core.errors import Stall
+from twin.core.request import Request
+from twin.core.scheduler import Scheduler
+from twin.latency.model import LatencyModel
+from twin.sim.decisions import DecisionLog
+from twin.sim.recorder import RequestTable, StepTable, TokenTimes, standing
+from twin.sim.swap_link import SwapLink
+
+FRUITLESS_PREEMPTIONS = 1000  # and 4 a seat, since the last token came: nobody will ever end
+
+
+class Flight(NamedTuple):
+    """A step between its launch and its landing."""
+
+    batch: Batch
+    start_s: float
+    end_s: float
+    blocks: int  # held while it runs
+    tokens: int  # ... in these blocks
+
+
+class VirtualDevice:
+    """`now_s` is the clock of its replica, `free_s` when the last step launched ends."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        latency: LatencyModel,
+        link: SwapLink,
+        requests: RequestTable,
+        after: Callable[[int, float], None],
+        replica: int = 0,
+    ) -> None:
+        """`after(row, now_s)` is told of each request that has ended."""
+        self.scheduler, self.latency, self.link = scheduler, latency, link
+        self.requests, self.after = requests, after
+        self.steps = StepTable(replica, scheduler.limits.num_blocks)
+        self.tokens = TokenTimes()
+        self.log: DecisionLog | None = None
+        self.now_s = self.free_s = 0.0
+        self.ended = 0
+        self.fruitless = 0  # preemptions since the last token came
+
+    def end(self, request: Request) -> None:
+        """The request, or one of its samples, has come to its end now."""
+        self.ended += 1
+        if self.requests.ended(request, self.now_s):
+            self.after(request.index, self.now_s)
+
+    def plan(self) -> Flight:
+        """The scheduler's next step, launched now."""
+        scheduler = self.scheduler
+        now_s = self.now_s
+        batch = scheduler.plan(now_s)
+        pool = scheduler.state.pool
+        start_s = end_s = now_s
+        if batch.features is not None:
+            start_s = max(now_s, self.free_s)
+            moved = batch.swapped_in_blocks + batch.swapped_out_blocks
+            end_s = self.link.end_of_step(start_s, self.latency.step_s(batch.features), moved)
+            self.free_s = end_s
+        if batch.preempted:
+            self._watch_for_livelock(len(batch.preempted))
+        for request in batch.rejected:
+            self.end(request)
+        if self.log is not None:
+            self.log.planned(batch, now_s, start_s, end_s)
+        return Flight(batch, start_s, end_s, pool.num_blocks - pool.num_free, scheduler.state.held_tokens())
+
+    def land(self, flight: Flight, aborted: list[Request]) -> None:
+        """The step ends; aborts come before its tokens."""
+        scheduler, state = self.scheduler, self.scheduler.state
+        batch, start_s, end_s, blocks, tokens = flight
+        self.now_s = max(self.now_s, end_s)
+        if self.log is not None:
+            self.log.landing(batch, self.now_s, aborted)
+        before_s, during = state.last_landing_s, standing(state)
+        ended = scheduler.commit(self.now_s, aborted=aborted)
+        if batch.features is not None:
+            if batch.regular or batch.entered or batch.asides:
+                self.fruitless = 0
+            if batch.regular:
+                assert before_s is not None
+                self.tokens.add(before_s, self.now_s, batch.regular)
+            for forerunner_s in scheduler.landing.forerunners:
+                self.tokens.add(forerunner_s, self.now_s, 1)
+        for request in ended:
+            self.end(request)
+        if batch.features is not None or batch.preempted:
+            self.steps.add_step(state, batch, during, start_s, end_s, blocks, tokens)
+        if self.log is not None:
+            self.log.landed(batch, ended)
+
+    def _watch_for_livelock(self, preemptions: int) -> None:
+        """All that is computed is lost again before it yields a token: the run would go on for ever."""
+        self.fruitless += preemptions
+        if self.fruitless > FRUITLESS_PREEMPTIONS + 4 * self.scheduler.limits.max_num_seqs:
+            raise Stall(f"{self.fruitless} preemptions in a row, and not one token came")
+
+    def stretch(self, steps: int, until_s: float, aborts_come: bool) -> bool:
+        """Synchronous fast-forward, until a foreign event; False if the step by step way has to be gone."""
+        decoders = self.scheduler.state.decoders
+        sequences, context = decoders.count, decoders.context_after_step()
+        ends = self.latency.stretch(self.now_s, sequences, context, steps, until_s)
+        if aborts_come and ends[-1] >= until_s:
+            ends.pop()  # an abort may come during the last step: that one by itself
+            if not ends:
+                return False
+        steps = len(ends)
+        start_s, self.now_s = self.now_s, ends[-1]
+        self.free_s = self.now_s
+        self.tokens.add_stretch(start_s, ends, sequences)
+        ended = self._advance(steps)
+        context += (steps - 1) * sequences
+        held = self.scheduler.held
+        self.steps.add_stretch(self.scheduler.state, sequences, context, start_s, self.now_s, held, steps, len(ended))
+        return True
+
+    def _advance(self, steps: int) -> list[Request]:
+        """So many decode steps have landed by now."""
+        ended = self.scheduler.advance(steps, self.now_s)
+        for request in ended:
+            self.end(request)
+        return ended
+
+    def stretch_ahead(self, steps: int, flight: Flight, until_s: float, aborts_come: bool) -> Flight | None:
+        """Asynchronous fast-forward: `steps` more are launched, and as many land; the last launched stays in flight.
+
+        Ends:  e0 (in flight) | e1 ... ek (launched now); landed: e0 ... ek-1, the first of which at or after a foreign
+        event is the last, since what it brings is seen by the plan that follows.
+        """
+        state, decoders = self.scheduler.state, self.scheduler.state.decoders
+        batch, start_s, end_s, blocks, tokens = flight
+        sequences, context = decoders.count, decoders.context_after_step()
+        ends = self.latency.stretch(end_s, sequences, context, steps, until_s)
+        if end_s < until_s and len(ends) < steps:  # stopped by the event: the step that it sees is launched too
+            ends += self.latency.stretch(ends[-1], sequences, context + len(ends) * sequences, 1, -inf)
+        if aborts_come and (ends[-2] if len(ends) > 1 else end_s) >= until_s:
+            ends.pop()
+            if not ends:
+                return None
+        landed = [end_s, *ends[:-1]]
+        before_s = state.last_landing_s
+        assert before_s is not None and batch.features is not None
+        self.now_s = landed[-1]
+        self.free_s = ends[-1]
+        steps = len(ends)
+        self.tokens.add_stretch(before_s, landed, sequences)
+        last = context + (steps - 2) * sequences  # context after the last step that landed
+        ended = self._advance(steps)
+        scheduler = self.scheduler
+        most, block_steps, token_steps = scheduler.held  # of those launched here that landed; the first was in flight
+        held = (max(most, blocks) if steps > 1 else blocks, blocks + block_steps, tokens + token_steps)
+        self.steps.add_stretch(scheduler.state, sequences, last, start_s, landed[-1], held, steps, len(ended))
+        batch.features = Features(sequences, 0, sequences, last + sequences)
+        pool = state.pool
+        return Flight(batch, landed[-1], ends[-1], pool.num_blocks - pool.num_free, state.held_tokens())
