@@ -195,9 +195,9 @@ class Replica:
         return aborted
 
     def describe(self) -> str:
-        """The state, in one line."""
+        """The state, in one line; it runs no code of the policy's, whose order() may be what has failed."""
         state = self.scheduler.state
-        head = state.waiting.head() if state.waiting else None
+        head = state.waiting.head() if state.waiting and not state.policy.dynamic else None
         head_words = "" if head is None else f", the head of the queue is {head.id} with {head.known_tokens} tokens"
         return (
             f"at {self.device.now_s:.6g} s, {len(state.running)} running, {len(state.waiting)} waiting, "

@@ -152,7 +152,7 @@ class Simulation:
 
     def _outcome(self, complete: bool, wall_s: float, notes: list[str]) -> Outcome:
         device, state = self.device, self.scheduler.state
-        for request in (*state.running, *state.waiting.in_order(), *state.swapped):
+        for request in (*state.running, *state.waiting, *state.swapped):
             self.requests.write(request)
         steps, tokens = device.steps.columns(), device.tokens.columns()
         block_steps, token_steps, peak_blocks = (steps.pop(name) for name in ("block_steps", "token_steps", "peak_blocks"))
