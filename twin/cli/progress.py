@@ -33,7 +33,7 @@ class ProgressBar:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("requests, {task.fields[virtual]}"))
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[virtual]}", markup=False))
         console = Console(file=self._stream)
         self._bar = Progress(*columns, TimeRemainingColumn(), console=console, transient=True, auto_refresh=False)
         self._task = self._bar.add_task("", total=self._total, virtual="")

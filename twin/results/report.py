@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ def _title(config: Mapping[str, Any]) -> str:
 
 
 def _name(group: Any) -> str:
+    if isinstance(group, Mapping) and group.get("name") == "file" and group.get("path"):
+        return PurePath(str(group["path"])).name
     return str(group.get("name") or "") if isinstance(group, Mapping) else str(group or "")
 
 
