@@ -64,5 +64,5 @@ def test_a_step_lasts_longer_by_what_it_moves(overlap: bool, durations: list[flo
 def test_costs_are_checked() -> None:
     with pytest.raises(ValueError, match="swap.bandwidth_gib_s must be more than 0 GiB/s, not 0"):
         SwapCost(bandwidth_gib_s=0)
-    with pytest.raises(ValueError, match="swap.per_copy_s must not be negative, not -1"):
+    with pytest.raises(ValueError, match="swap.per_copy_s must be a time of at least 0 s, not -1"):
         SwapCost(per_copy_s=-1)

@@ -38,8 +38,8 @@ class Limits:
         for name in ("num_host_blocks", "long_prefill_token_threshold"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")
-        if not 0 <= self.watermark < 1:
-            raise ValueError(f"watermark is a share of the pool, 0 <= watermark < 1, not {self.watermark}")
+        if not isinstance(self.watermark, (int, float)) or not 0 <= self.watermark < 1:
+            raise ValueError(f"watermark is a share of the pool, 0 <= watermark < 1, not {self.watermark!r}")
 
     @property
     def watermark_blocks(self) -> int:

@@ -31,6 +31,10 @@ REQUEST = {
 }  # fmt: skip
 TOP = {"cache", "scheduler", "model", "policy", "predictor", "latency", "swap", "requests", "vllm_defects"}
 RULES_OF_POLICY = ("preemption_mode", "victim", "preempt_for_seat")
+OPTIONS = {name: f"cache.{name}" for name in CACHE} | {name: f"scheduler.{name}" for name in SCHEDULER}
+OPTIONS |= {name: f"policy.{name}" for name in RULES_OF_POLICY}
+OPTIONS |= {"num_blocks": "cache.num_gpu_blocks", "num_host_blocks": "cache.num_cpu_blocks"}
+OPTIONS |= {"max_model_len": "model.max_model_len"}
 
 
 @dataclass
@@ -119,35 +123,45 @@ def read_scenario(content: Any, where: str) -> Scenario:
     scheduler = _mapping(top.get("scheduler"), SCHEDULER, where, "scheduler")
     model = _mapping(top.get("model"), {"max_model_len"}, where, "model")
     policy = top.get("policy") or {}
+    if not isinstance(policy, (dict, str)):
+        raise ValueError(f"{where}: policy must be a name or a mapping, not {policy!r}")
     policy = dict(policy) if isinstance(policy, dict) else {"name": policy}
-    name = policy.pop("name", "fcfs")
+    policy_name = policy.pop("name", "fcfs")
     rules = {key: policy.pop(key) for key in RULES_OF_POLICY if key in policy}
     latency = _mapping(top.get("latency", {"base_s": 1.0}), LATENCY, where, "latency")
     predictor = str(top.get("predictor") or "none")
     if predictor not in ("none", "oracle"):
         raise ValueError(f"{where}: predictor must be none or oracle in a scenario, not {predictor!r}")
+    flags = {
+        name: _flag(options, name, f"{where}: {section}{name}", name == "enable_chunked_prefill")
+        for options, section, name in (
+            (cache, "cache.", "enable_prefix_caching"), (scheduler, "scheduler.", "enable_chunked_prefill"),
+            (scheduler, "scheduler.", "async_scheduling"), (rules, "policy.", "preempt_for_seat"), (top, "", "vllm_defects"),
+        )
+    }  # fmt: skip
     try:
         limits = Limits(
             num_blocks=cache["num_gpu_blocks"],
             block_size=cache.get("block_size", 16),
             num_host_blocks=cache.get("num_cpu_blocks", 0),
-            enable_prefix_caching=bool(cache.get("enable_prefix_caching", False)),
+            enable_prefix_caching=flags["enable_prefix_caching"],
             watermark=cache.get("watermark", 0.0),
             max_num_seqs=scheduler.get("max_num_seqs", 256),
             max_num_batched_tokens=scheduler.get("max_num_batched_tokens", 2048),
-            enable_chunked_prefill=bool(scheduler.get("enable_chunked_prefill", True)),
+            enable_chunked_prefill=flags["enable_chunked_prefill"],
             long_prefill_token_threshold=scheduler.get("long_prefill_token_threshold") or 0,
             max_model_len=model.get("max_model_len", 4096),
         )
         rule = Rules(
             **rules,
             allocator=cache.get("allocator", "paged"),
-            async_scheduling=bool(scheduler.get("async_scheduling", False)),
-            vllm_defects=bool(top.get("vllm_defects", False)),
+            async_scheduling=flags["async_scheduling"],
+            vllm_defects=flags["vllm_defects"],
         )
         step_latency = LinearLatency(**latency)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{where}: {error}") from error
+    except ValueError as error:
+        name, _, rest = str(error).partition(" ")
+        raise ValueError(f"{where}: {OPTIONS.get(name, name)} {rest}") from error
     rows = top["requests"]
     if not isinstance(rows, list) or not rows:
         raise ValueError(f"{where}: requests must be a list of at least one request")
@@ -158,9 +172,9 @@ def read_scenario(content: Any, where: str) -> Scenario:
     swap = _mapping(top.get("swap"), SWAP, where, "swap")
     try:
         cost = SwapCost(bytes_per_block=1 << 20, **swap)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    return Scenario(limits, rule, step_latency, requests, str(name), policy, predictor, cost)
+    return Scenario(limits, rule, step_latency, requests, str(policy_name), policy, predictor, cost)
 
 
 def _read_request(row: Any, number: int, where: str) -> ScenarioRequest:
@@ -201,6 +215,13 @@ def _mapping(value: Any, allowed: set[str], where: str, what: str) -> dict[str, 
     unknown = [str(key) for key in value if key not in allowed]
     if unknown:
         raise ValueError(f"{where}: {what} has no option {unknown[0]!r}; there are {', '.join(sorted(allowed))}")
+    return value
+
+
+def _flag(options: dict[str, Any], name: str, option: str, default: bool) -> bool:
+    value = options.get(name, default)
+    if not isinstance(value, bool):
+        raise ValueError(f"{option} must be true or false, not {value!r}")
     return value
 
 

@@ -5,6 +5,7 @@ a replica's own swaps, or those of several replicas on one link, add up. `overla
 computation and the step ends with the later of the two; without it (vLLM V0) the step waits for its transfers first.
 """
 
+import math
 from dataclasses import dataclass
 
 
@@ -18,10 +19,11 @@ class SwapCost:
     overlap: bool = False
 
     def __post_init__(self) -> None:
-        if self.bandwidth_gib_s is not None and not self.bandwidth_gib_s > 0:
-            raise ValueError(f"swap.bandwidth_gib_s must be more than 0 GiB/s, not {self.bandwidth_gib_s}")
-        if not self.per_copy_s >= 0:
-            raise ValueError(f"swap.per_copy_s must not be negative, not {self.per_copy_s}")
+        gib_s, per_copy_s = self.bandwidth_gib_s, self.per_copy_s
+        if gib_s is not None and not (isinstance(gib_s, (int, float)) and gib_s > 0):
+            raise ValueError(f"swap.bandwidth_gib_s must be more than 0 GiB/s, not {gib_s!r}")
+        if not (isinstance(per_copy_s, (int, float)) and 0 <= per_copy_s < math.inf):
+            raise ValueError(f"swap.per_copy_s must be a time of at least 0 s, not {per_copy_s!r}")
 
     def seconds(self, blocks: int) -> float:
         """To move so many blocks, one way."""
