@@ -28,5 +28,7 @@ def read_file(path: str, format: str | None = None, on_error: str = "error", **o
     for reader in READERS.values():
         if reader.recognises(source):
             return reader.open(source, on_error, options)
+    if source.kind == "folder":
+        raise ValueError(f"trace.path={path}: is a folder, and holds no files of a known format that come in folders")
     known = "; ".join(f"{reader.format}: {reader.about}" for reader in READERS.values())
     raise ValueError(f"{source.path}:1: begins like no known format ({source.first_line[:60]!r}); known are {known}")

@@ -1,19 +1,20 @@
-"""Azure LLM inference traces of 2023 and 2024: CSV with the columns TIMESTAMP, ContextTokens, GeneratedTokens.
+"""Azure inference traces of 2023, 2024 and 2025: CSV with the columns TIMESTAMP, ContextTokens, GeneratedTokens.
 
 Source: github.com/Azure/AzurePublicDataset (CC-BY-4.0); Patel et al., "Splitwise", ISCA 2024 (2023: lines end in CRLF,
-fractions of seconds have 7 digits, no time zone) and Stojkovic et al., "DynamoLLM", HPCA 2025 (2024: with a time zone,
-`+00:00`, and fractions only where they are not 0).
+fractions of seconds have 7 digits, no time zone), Stojkovic et al., "DynamoLLM", HPCA 2025 (2024: with a time zone,
+`+00:00`, and fractions only where they are not 0), and Qiu et al., "ModServe", SoCC 2025 (multimodal: packed, with a
+column NumImages, which is not read: the trace tells no tokens of an image beside ContextTokens).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from traces.readers.cells import csv_cells, header
-from traces.readers.reader import Reader, assembled
+from traces.readers.cells import csv_cells, header, named_columns
+from traces.readers.reader import Columns, Reader, assembled, gathered
 from traces.readers.rows import Rows, shown
 from traces.readers.source import Source
 from traces.trace import Report, Trace
@@ -28,25 +29,21 @@ UTC = (None, "Z", "+00:00", "+0000")
 
 def read(source: Source, rows: Rows, report: Report) -> Trace:
     """The trace; TIMESTAMP becomes seconds since the first request, exact to the nanosecond."""
-    cells = csv_cells(source, rows)
-    missing = [name for name in COLUMNS if name not in cells]
-    if missing:
-        raise ValueError(f"{source.path}:1: no column {missing[0]}; an Azure trace has {', '.join(COLUMNS)}")
-    unknown = [name for name in cells if name not in COLUMNS]
-    if unknown:
-        report.notes.append(f"columns ignored: {', '.join(unknown)}")
-    times = timestamps(cells["TIMESTAMP"], rows)
-    readable = times[rows.unproblematic()]
-    origin = readable.min() if len(readable) else NO_TIME
-    return assembled(
-        rows,
-        report,
-        {
-            "arrival_s": (times - origin).astype(np.int64) / 1e9,
-            "prompt_tokens": rows.integers("ContextTokens", cells["ContextTokens"], least=1),
-            "output_tokens": rows.integers("GeneratedTokens", cells["GeneratedTokens"], least=0),
-        },
-    )
+    unknown = [name for name in header(source) if name not in COLUMNS]
+    report.notes += named_columns(unknown)
+    columns = gathered(rows, (converted(cells, rows) for cells in csv_cells(source, rows, COLUMNS, "an Azure trace")))
+    times = np.asarray(columns.pop("time_ns"))
+    columns["arrival_s"] = (times - (times.min() if len(times) else 0)) / 1e9
+    return assembled(rows, report, columns)
+
+
+def converted(cells: Mapping[str, Sequence[str]], rows: Rows) -> Columns:
+    """Some rows."""
+    return {
+        "time_ns": timestamps(cells["TIMESTAMP"], rows).astype(np.int64),
+        "prompt_tokens": rows.integers("ContextTokens", cells["ContextTokens"], least=1),
+        "output_tokens": rows.integers("GeneratedTokens", cells["GeneratedTokens"], least=0),
+    }
 
 
 def timestamps(cells: Sequence[str], rows: Rows) -> np.ndarray:

@@ -1,14 +1,18 @@
-"""Text files taken apart into columns of cells, each row with its line number."""
+"""Text files taken apart into columns of cells, some thousand rows at a time, each row with its line number."""
 
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator, Sequence
 
-from traces.readers.rows import Rows
+from traces.readers.rows import Rows, shown
 from traces.readers.source import Source
+
+ROWS_AT_ONCE = 65_536
+OBJECTS_CHARACTERS = 8 << 20  # of JSON lines taken apart at once
+KEY = re.compile(r'"([^"\\]{1,60})"\s*:')
 
 
 def header(source: Source) -> list[str]:
@@ -19,64 +23,126 @@ def header(source: Source) -> list[str]:
         return []
 
 
-def first_object(source: Source) -> dict[str, object]:
-    """The first line of a JSONL file; {} when it is nothing of the kind."""
-    if not source.first_line.startswith("{"):
-        return {}
+def first_keys(source: Source) -> set[str]:
+    """The keys of the first JSON object of a text that begins with one, or with an array of them; else none.
+
+    Of an object that goes on beyond the head of the file, all that looks like a key in the head, however deep.
+    """
+    head = source.head.lstrip()
+    first = source.first_line
+    if head.startswith("["):
+        first = head = head[1:].lstrip()
+    if not head.startswith("{"):
+        return set()
     try:
-        return json.loads(source.first_line)
+        return set(json.JSONDecoder().raw_decode(first)[0])
     except (ValueError, RecursionError):
-        return {}
+        return set(KEY.findall(head))
 
 
-def csv_cells(source: Source, rows: Rows) -> dict[str, list[str]]:
+def csv_cells(source: Source, rows: Rows, required: Sequence[str], what: str) -> Iterator[dict[str, list[str]]]:
     """The columns of a CSV file by the names in its header; blank lines do not count, whatever ends a line.
 
-    A row of another width than the header's is rejected. Raises ValueError when no table can be made of it.
+    A row of another width than the header's is rejected. Raises ValueError when no table can be made of it: columns of
+    `what`, which has those `required`, are missing, two have one name, there are no rows.
     """
-    lines = csv.reader(io.StringIO(source.require_text("csv"), newline=""))
-    table: list[str] = []  # row after row: a million small lists would keep the garbage collector busy
+    lines = csv.reader(source.lines(newline=""))
     names: list[str] = []
+    table: list[str] = []  # row after row: a million small lists would keep the garbage collector busy
+    numbers: list[int] = []
+    empty = True
     try:
         for cells in lines:
             if not cells or (len(cells) == 1 and not cells[0].strip()):
                 continue
             if not names:
                 names = [name.strip() for name in cells]
+                check_names(source, lines.line_num, names, required, what)
+                width = len(names)
                 continue
-            if len(cells) != len(names):
-                rows.reject(len(rows), f"{len(cells)} fields, the header has {len(names)}")
-                cells = (cells + [""] * len(names))[: len(names)]
+            if len(cells) != width:
+                rows.reject(len(numbers), f"{len(cells)} fields, the header has {width}")
+                cells = (cells + [""] * width)[:width]
             table += cells
-            rows.lines.append(lines.line_num)
+            numbers.append(lines.line_num)
+            if len(numbers) == ROWS_AT_ONCE:
+                empty = False
+                rows.lines = numbers
+                yield {name: table[place::width] for place, name in enumerate(names)}
+                table, numbers = [], []
     except csv.Error as problem:
         raise ValueError(f"{source.path}:{lines.line_num}: {problem}") from None
+    if numbers:
+        rows.lines = numbers
+        yield {name: table[place::width] for place, name in enumerate(names)}
+    elif empty:
+        raise ValueError(f"{source.path}: no rows below the header")
+
+
+def check_names(source: Source, line: int, names: list[str], required: Sequence[str], what: str) -> None:
+    """Raises ValueError when a column is missing or there twice."""
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{source.path}:1: two columns are named {name!r}")
-    if not table:
-        raise ValueError(f"{source.path}: no rows below the header")
-    return {name: table[place :: len(names)] for place, name in enumerate(names)}
+            raise ValueError(f"{source.path}:{line}: two columns are named {shown(name)}")
+    for name in required:
+        if name not in names:
+            raise ValueError(f"{source.path}:{line}: no column {name}; {what} has {', '.join(required)}")
 
 
-def jsonl_cells(source: Source, rows: Rows, wanted: Collection[str]) -> tuple[dict[str, list[object]], list[str]]:
-    """Those of the columns `wanted` that any row has (None where one has not), and the names of all others.
-
-    A line that is no JSON object is rejected.
-    """
+def jsonl_objects(source: Source, rows: Rows) -> Iterator[list[dict[str, object]]]:
+    """The objects of a JSONL file, one a row; a line that is no JSON object is rejected and gives an empty one."""
     objects: list[dict[str, object]] = []
-    for number, line in enumerate(source.require_text("jsonl").split("\n"), start=1):
-        if not line.strip():
+    numbers: list[int] = []
+    size = 0
+    for number, line in enumerate(source.lines(), start=1):
+        if line.isspace():
             continue
-        rows.lines.append(number)
         entry: object = None
         try:
             entry = json.loads(line)
             if not isinstance(entry, dict):
                 rows.reject(len(objects), "not a JSON object")
         except (ValueError, RecursionError) as problem:
-            rows.reject(len(objects), f"not JSON: {problem}")
+            rows.reject(len(objects), f"not JSON: {message(problem)}")
         objects.append(entry if isinstance(entry, dict) else {})
-    names = dict.fromkeys(name for entry in objects for name in entry)
-    columns = {name: [entry.get(name) for entry in objects] for name in names if name in wanted}
-    return columns, [name for name in names if name not in wanted]
+        numbers.append(number)
+        size += len(line)
+        if size > OBJECTS_CHARACTERS:
+            rows.lines = numbers
+            yield objects
+            objects, numbers, size = [], [], 0
+    if numbers:
+        rows.lines = numbers
+        yield objects
+
+
+def jsonl_cells(
+    source: Source, rows: Rows, wanted: Sequence[str], required: Sequence[str], what: str, unknown: dict[str, None]
+) -> Iterator[dict[str, list[object]]]:
+    """Those of the columns `wanted` that any of the rows at hand has (None where one has not); `unknown` gathers the names
+    of all others.
+
+    Raises ValueError when the first rows have nothing of a column that `what` requires.
+    """
+    checked = False
+    for objects in jsonl_objects(source, rows):
+        names = dict.fromkeys(name for entry in objects for name in entry)
+        unknown.update((name, None) for name in names if name not in wanted)
+        missing = [name for name in required if name not in names]
+        if missing and not checked:
+            rows.check()  # a first line that cannot be read is the better explanation
+            raise ValueError(f"{source.path}:{rows.lines[0]}: no {missing[0]}; {what} has {', '.join(required)}")
+        checked = True
+        yield {name: [entry.get(name) for entry in objects] for name in wanted if name in names or name in required}
+
+
+def message(problem: Exception) -> str:
+    """What is wrong with a JSON text, with the place in it."""
+    if isinstance(problem, json.JSONDecodeError):
+        return f"{problem.msg} at character {problem.pos + 1}"
+    return str(problem).splitlines()[0]
+
+
+def named_columns(unknown: Collection[str]) -> list[str]:
+    """The note of a report about columns that are not read; none for none."""
+    return [f"columns ignored: {', '.join(unknown)}"] if unknown else []

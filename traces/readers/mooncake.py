@@ -6,12 +6,14 @@ less computation", FAST 2025. Equal ids are equal content including all that com
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from traces.readers.cells import first_object, jsonl_cells
-from traces.readers.content import content
-from traces.readers.reader import Reader, assembled
-from traces.readers.rows import Rows
+from traces.readers.cells import first_keys, jsonl_cells, named_columns
+from traces.readers.content import Content
+from traces.readers.reader import Columns, Reader, assembled, gathered
+from traces.readers.rows import Cells, Rows
 from traces.readers.source import Source
 from traces.trace import Report, Trace
 
@@ -23,27 +25,26 @@ def read(source: Source, rows: Rows, report: Report, *, spread_ties: bool = Fals
     """The trace. Its clock ticks every 3 s; `spread_ties` spreads requests of one tick evenly up to the next."""
     if not isinstance(spread_ties, bool):
         raise ValueError(f"trace.spread_ties is {spread_ties}, must be true or false")
-    cells, unknown = jsonl_cells(source, rows, COLUMNS)
-    missing = [name for name in COLUMNS if name not in cells]
-    if missing:
-        rows.good()  # a first line that cannot be read is the better explanation
-        raise ValueError(f"{source.path}:{rows.lines[0]}: no {missing[0]}; a Mooncake row has {', '.join(COLUMNS)}")
-    if unknown:
-        report.notes.append(f"columns ignored: {', '.join(unknown)}")
-    arrival_s = rows.seconds("timestamp", cells["timestamp"]) / 1e3
-    prompt_tokens = rows.integers("input_length", cells["input_length"], least=1)
-    output_tokens = rows.integers("output_length", cells["output_length"], least=0)
-    prefix = content("hash_ids", cells["hash_ids"], rows, prompt_tokens, HASH_BLOCK_TOKENS)
-    if spread_ties:
-        good = rows.unproblematic()
-        arrival_s[good] = spread(arrival_s[good])
+    unknown: dict[str, None] = {}
+    content = Content("hash_ids", HASH_BLOCK_TOKENS)
+    chunks = jsonl_cells(source, rows, COLUMNS, COLUMNS, "a Mooncake row", unknown)
+    columns = gathered(rows, (converted(cells, rows, content) for cells in chunks))
+    report.notes += named_columns(unknown)
+    if spread_ties and len(columns["prompt_tokens"]):
+        columns["arrival_s"] = spread(np.asarray(columns["arrival_s"]))
         report.notes.append("requests with equal timestamps spread evenly up to the next timestamp")
-    columns: dict[str, np.ndarray | list[str]] = {
-        "arrival_s": arrival_s,
+    return assembled(rows, report, columns, HASH_BLOCK_TOKENS)
+
+
+def converted(cells: Mapping[str, Cells], rows: Rows, content: Content) -> Columns:
+    """Some rows."""
+    prompt_tokens = rows.integers("input_length", cells["input_length"], least=1)
+    return {
+        "arrival_s": rows.seconds("timestamp", cells["timestamp"]) / 1e3,
         "prompt_tokens": prompt_tokens,
-        "output_tokens": output_tokens,
+        "output_tokens": rows.integers("output_length", cells["output_length"], least=0),
+        "content": content.column(cells["hash_ids"], rows, prompt_tokens),
     }
-    return assembled(rows, report, columns, prefix)
 
 
 def spread(arrival_s: np.ndarray) -> np.ndarray:
@@ -59,6 +60,4 @@ def spread(arrival_s: np.ndarray) -> np.ndarray:
     return arrival_s + tick[group] * place / size[group]
 
 
-READER = Reader(
-    "mooncake", "Mooncake JSONL", lambda source: {"timestamp", "input_length"} <= set(first_object(source)), read
-)
+READER = Reader("mooncake", "Mooncake JSONL", lambda source: {"timestamp", "input_length"} <= first_keys(source), read)

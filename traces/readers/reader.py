@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from traces.prefix import Prefix
+from traces.readers.content import Ragged
 from traces.readers.rows import Rows
 from traces.readers.source import Source
 from traces.trace import ABSOLUTE, Report, Trace
 
+Column = np.ndarray | list[str] | Ragged
+Columns = dict[str, Column]
 SUSPICIOUS_GAP = 0.5  # of the duration: no real load waits so long between two of many requests
 
 
@@ -37,23 +40,58 @@ class Reader:
         return self.read(source, rows, Report(source=f"{source.path} ({self.about})"), **options)
 
 
-def assembled(
-    rows: Rows, report: Report, columns: dict[str, np.ndarray | list[str]], content: Prefix | None = None
-) -> Trace:
-    """The trace of the good rows, sorted by arrival, the first at 0 s; the report says what else there was.
+def gathered(rows: Rows, chunks: Iterable[Columns], absent: Mapping[str, object] | None = None) -> Columns:
+    """The columns of a file from those of its parts, good rows alone; `absent` fills a column where a part has none.
 
-    `columns` are those of `Trace`, one entry a row of the file, `content` likewise. The origin of `arrival_s` is
-    taken off all absolute times.
+    Each part is over before the next is asked for: the file is never in memory, only its columns.
     """
-    report.read = len(rows)
-    good = rows.good()
-    report.drop("malformed rows", int(np.count_nonzero(~good)))
-    answered = np.asarray(columns["output_tokens"]) > 0
-    report.drop("no output tokens", int(np.count_nonzero(good & ~answered)))
-    kept = np.flatnonzero(good & answered)
+    parts: dict[str, list[tuple[int, Column]]] = {}
+    sizes: list[int] = []
+    for columns in chunks:
+        good = rows.finish()
+        for name, values in columns.items():
+            parts.setdefault(name, []).append((len(sizes), values if good.all() else chosen(values, good)))
+        sizes.append(int(np.count_nonzero(good)))
+    gathered: Columns = {}
+    for name in list(parts):  # one after the other, so that only one is in memory twice
+        present = dict(parts.pop(name))
+        filler = (absent or {}).get(name)
+        gathered[name] = joined([present.get(chunk, [filler] * size) for chunk, size in enumerate(sizes)])
+    return gathered
+
+
+def joined(parts: list[Column | list]) -> Column:
+    """One column from its parts, which are of one kind; lists are taken for parts of an array if others are arrays."""
+    if any(isinstance(part, Ragged) for part in parts):
+        return Ragged.joined(part if isinstance(part, Ragged) else Ragged.of([()] * len(part)) for part in parts)
+    if any(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate([part for part in parts if len(part)] or parts)
+    return list(chain.from_iterable(parts))
+
+
+def chosen(values: Column, rows: np.ndarray) -> Column:
+    """These rows of a column, given by number, ascending or not, or by a mask."""
+    if isinstance(values, Ragged):
+        return values.take(rows)
+    if isinstance(values, list):
+        return [values[row] for row in (np.flatnonzero(rows) if rows.dtype == bool else rows).tolist()]
+    return values[rows]
+
+
+def assembled(rows: Rows, report: Report, columns: Columns, hash_block_tokens: int = 1) -> Trace:
+    """The trace of these columns, sorted by arrival, the first at 0 s; the report says what else there was.
+
+    `columns` are those of `Trace`, of all good rows of the file, and are used up; `content` holds the ids of blocks of
+    `hash_block_tokens` tokens. The origin of `arrival_s` is taken off all absolute times.
+    """
+    report.read = rows.read
+    report.drop("malformed rows", rows.malformed)
+    answered = np.asarray(columns.get("output_tokens", ())) > 0
+    report.drop("no output tokens", int(np.count_nonzero(~answered)))
+    kept = np.flatnonzero(answered)
     if not len(kept):
         dropped = ", ".join(f"{count} {reason}" for reason, count in report.dropped.items())
-        raise ValueError(f"{rows.path}: no requests left of {len(rows)} rows: {dropped}")
+        raise ValueError(f"{rows.path}: no requests left of {rows.read} rows: {dropped or 'there are none'}")
 
     arrival_s = np.asarray(columns["arrival_s"])[kept]
     disorder = int(np.count_nonzero(np.diff(arrival_s) < 0))
@@ -61,14 +99,18 @@ def assembled(
         report.notes.append(f"{disorder:,} requests arrive before the one above them: sorted by arrival")
         kept = kept[np.argsort(arrival_s, kind="stable")]
     origin_s = float(arrival_s.min())
-    chosen: dict[str, np.ndarray | list[str]] = {}
-    for name, values in columns.items():
-        chosen[name] = [values[row] for row in kept] if isinstance(values, list) else values[kept]
-        if name in ("arrival_s", *ABSOLUTE) and origin_s != 0:
-            chosen[name] = np.asarray(chosen[name]) - origin_s
-    note_gap(report, np.asarray(chosen["arrival_s"]))
-    prefix = None if content is None else content.take(kept)
-    return Trace(name=rows.path.stem, prefix=prefix, report=report, **chosen)  # type: ignore[arg-type]
+    if disorder or len(kept) < len(answered):
+        for name in list(columns):
+            columns[name] = chosen(columns[name], kept)
+    for name in ("arrival_s", *ABSOLUTE):
+        if name in columns and origin_s != 0:
+            columns[name] = np.asarray(columns[name]) - origin_s
+    note_gap(report, np.asarray(columns["arrival_s"]))
+    content = columns.pop("content", None)
+    prefix = None
+    if isinstance(content, Ragged):
+        prefix = content.prefix(hash_block_tokens, np.asarray(columns["prompt_tokens"]))
+    return Trace(name=rows.path.stem, prefix=prefix, report=report, **columns)  # type: ignore[arg-type]
 
 
 def note_gap(report: Report, arrival_s: np.ndarray) -> None:

@@ -13,21 +13,24 @@ from traces.distributions import MOST
 
 Cells = Sequence[object] | np.ndarray
 ON_ERROR = ("error", "skip")
+SURROGATE = re.compile("[\ud800-\udfff]")
 INTEGER = re.compile(r"\s*[+-]?\d{1,18}\s*")
 
 
 class Rows:
-    """The rows of one file: where each stands, and what is wrong with it.
+    """The rows of one file, some thousand at a time: where each stands, and what is wrong with it.
 
-    Columns are converted whole; a row that is bad in any of them is rejected. With on_error = "error" `good` raises
-    for the first rejected row, with "skip" it leaves them out.
+    `lines` are those at hand; their columns are converted whole, and a row that is bad in any of them is rejected. At the
+    end of them, `finish` raises for the first rejected row when on_error = "error", and leaves them out with "skip".
     """
 
     def __init__(self, path: Path, on_error: str = "error") -> None:
         self.path = path
         self.on_error = on_error
-        self.lines: list[int] = []  # line of the file, from 1 (Parquet: row)
-        self.problems: dict[int, str] = {}  # by row
+        self.lines: Sequence[int] = []  # line of the file, from 1 (Parquet: row)
+        self.problems: dict[int, str] = {}  # by row, of those at hand
+        self.read = 0  # rows finished
+        self.malformed = 0  # of these
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -42,12 +45,20 @@ class Rows:
         mask[list(self.problems)] = False
         return mask
 
-    def good(self) -> np.ndarray:
-        """Which rows are good: bool, one a row. Raises ValueError for the first bad one unless bad ones are skipped."""
+    def check(self) -> None:
+        """Raises ValueError for the first bad row unless bad ones are skipped."""
         if self.problems and self.on_error == "error":
             row = min(self.problems)
             raise ValueError(f"{self.path}:{self.lines[row]}: {self.problems[row]}")
-        return self.unproblematic()
+
+    def finish(self) -> np.ndarray:
+        """Counts the rows at hand and makes room for the next: which are good, bool, one a row. Raises as `check`."""
+        self.check()
+        mask = self.unproblematic()
+        self.read += len(self)
+        self.malformed += len(self.problems)
+        self.lines, self.problems = [], {}
+        return mask
 
     def integers(self, name: str, cells: Cells, least: int | None = None, absent: int | None = None) -> np.ndarray:
         """A column of integers of at least `least`; `absent` stands where a cell is empty (None: it must not be)."""
@@ -77,12 +88,15 @@ class Rows:
 
     def texts(self, name: str, cells: Cells) -> list[str]:
         """A column of text; "" where a cell is empty. Numbers are taken as they are written."""
-        if set(map(type, cells)) == {str}:
-            return list(cells)
-        for row, cell in enumerate(cells):
+        for row, cell in enumerate(cells if set(map(type, cells)) != {str} else ()):
             if not (cell is None or isinstance(cell, str | int | float)):
                 self.reject(row, f"{name} must be text")
-        return ["" if cell is None else str(cell) for cell in cells]
+        texts = ["" if cell is None else str(cell) for cell in cells]
+        if not "".join(texts).isascii():
+            for row, text in enumerate(texts):
+                if SURROGATE.search(text):  # JSON can escape halves of characters, which no file can hold
+                    self.reject(row, f"{name} is not text: half of a character")
+        return texts
 
     def _one_by_one(
         self,
