@@ -4,6 +4,7 @@ import pytest
 
 from tests.core.drive import Drive, finished_with
 from twin.core import Request, Rules
+from twin.policy import Policy
 
 SWAP = Rules(preemption_mode="swap")
 
@@ -67,6 +68,31 @@ def test_swapped_requests_that_lock_each_other_out_are_recomputed() -> None:
     assert drive.state.swaps_given_up == 2
     drive.drain()
     assert all(finished_with(request, 20) for request in (x, y, z))
+
+
+def test_swapped_requests_do_not_lock_out_a_head_that_comes_before_them() -> None:
+    """Under a preemptive order a waiting request may be the head: 25 tokens, 7 of the 8 blocks, of which x and y,
+    both on the host, hold 2."""
+
+    class Urgent(Policy):
+        preempts = True
+
+        def order(self, request, view):
+            return request.priority
+
+    keys = ["k0", "k1"]
+    x, y = (Request(name, 0, 9, 20, block_keys=keys, priority=1) for name in "xy")
+    limits = dict(num_blocks=8, block_size=4, num_host_blocks=9, enable_prefix_caching=True)
+    drive = Drive(x, y, policy=Urgent(), **limits)
+    drive.step()
+    for request in (y, x):
+        drive.state.preempt(request, 0, "swap")
+    assert drive.pool.num_free == 6
+    drive.scheduler.add(Request("z", 0, 25, 4, priority=0))
+    assert drive.step().scheduled == {"z": 25}
+    assert drive.state.swaps_given_up == 2
+    drive.drain()
+    assert finished_with(x, 20) and finished_with(y, 20)
 
 
 def test_a_request_that_comes_back_waits_until_a_step_preempts_nobody() -> None:

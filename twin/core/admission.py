@@ -55,7 +55,7 @@ def admit_heads(state: State, batch: Batch) -> str | None:
             batch.chunks.append((request, tokens))
             (batch.swapped_in if was_swapped else batch.admitted).append(request)
             batch.budget -= tokens
-        elif was_swapped and not state.running and not request.placeholders:
+        elif state.swapped and not state.running and not request.placeholders:
             give_up(state, state.swapped[-1])  # what the swapped keep on the device locks them all out
         elif not (preemptive and not was_swapped and make_room(state, batch, request)):
             return NO_ROOM
