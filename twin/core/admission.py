@@ -13,6 +13,7 @@ With a preemptive order a refused head may take the place of requests that come 
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from twin.core.batch import Batch
@@ -121,20 +122,27 @@ def make_room(state: State, batch: Batch, head: Request) -> bool:
     return True
 
 
-def _rank(state: State, request: Request) -> tuple[Any, float]:
+def _key(state: State, request: Request) -> Any:
     assert state.policy.order is not None
-    return state.policy.order(request.view, state.view), request.arrival_s
+    return state.policy.order(request.view, state.view)
 
 
 def _comes_before(state: State, head: Request, request: Request) -> bool:
-    assert state.policy.order is not None
-    return state.policy.order(head.view, state.view) < state.policy.order(request.view, state.view)
+    key, other = _key(state, head), _key(state, request)
+    try:
+        return key < other
+    except TypeError as error:
+        raise PolicyError(f"order() returned {key!r} and {other!r}: keys must compare ({error})") from error
 
 
 def _last_in_order(state: State, head: Request) -> Request | None:
-    """The running request with the largest (order, arrival), the first in the list on a tie, if the head comes before it."""
-    worst = max(state.running, key=lambda request: _rank(state, request), default=None)
-    return worst if worst is not None and _comes_before(state, head, worst) else None
+    """The running request with the largest (order, arrival), the first in the list on a tie, if it comes after the head."""
+    after = [
+        (_key(state, request), request.arrival_s, request)
+        for request in state.running
+        if _comes_before(state, head, request)
+    ]
+    return max(after, key=itemgetter(0, 1))[-1] if after else None
 
 
 def _take_off(state: State, batch: Batch, victim: Request) -> None:
