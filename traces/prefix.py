@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+ROWS_AT_ONCE = 4_096
 KEY_BITS = 24  # of a block key, for the block's index: prompts of up to 2^24 blocks
 
 
@@ -47,8 +48,13 @@ class Prefix:
         """The content of these requests alone."""
         lengths = np.diff(self.offsets)[rows]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
-        source = np.repeat(self.offsets[:-1][rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Prefix(self.hash_block_tokens, self.ids[source], offsets, self.prompt_tokens[rows])
+        ids = np.empty(offsets[-1], self.ids.dtype)
+        for some in range(0, len(lengths), ROWS_AT_ONCE):  # so that only the ids themselves are in memory twice
+            part = slice(some, some + ROWS_AT_ONCE)
+            begin, end = offsets[some], offsets[min(some + ROWS_AT_ONCE, len(lengths))]
+            source = np.repeat(self.offsets[:-1][rows[part]] - offsets[:-1][part], lengths[part]) + np.arange(begin, end)
+            ids[begin:end] = self.ids[source]
+        return Prefix(self.hash_block_tokens, ids, offsets, self.prompt_tokens[rows])
 
     def shareable_tokens(self) -> np.ndarray:
         """For each request the tokens of the longest prefix that another request of the trace also has: [n], int64."""
@@ -57,6 +63,23 @@ class Prefix:
         tokens = np.empty(len(self), np.int64)
         tokens[order] = depth * self.hash_block_tokens
         return tokens
+
+    def cached_tokens(self) -> np.ndarray:
+        """For each request the tokens of the longest prefix that an earlier one (by row) has: [n], int64.
+
+        What a cache without limit of size would hit, in whole hash blocks. Of all earlier requests the nearest in
+        sorted order, to either side, has most in common.
+        """
+        order, _, common, _ = self._tree
+        depth = np.zeros(len(self), np.int64)
+        for rows, between in ((order, common[:-1]), (order[::-1], [0, *common[-2:0:-1]])):
+            nearer: list[tuple[int, int]] = []  # (row, ids in common with the one below), rows ascending
+            for row, shared in zip(rows, between, strict=True):
+                while nearer and nearer[-1][0] > row:
+                    shared = min(shared, nearer.pop()[1])
+                depth[row] = max(depth[row], shared if nearer else 0)
+                nearer.append((row, shared))
+        return depth * self.hash_block_tokens
 
     def block_keys(self, index: int, block_size: int, count: int) -> list[int]:
         """Keys of the first `count` blocks of `block_size` tokens of request `index`.
@@ -77,6 +100,14 @@ class Prefix:
             end = begin
         return keys
 
+    def common_tokens(self, first: int, second: int) -> int:
+        """Tokens of the longest prefix that these two requests share, in whole hash blocks."""
+        length = min(int(self.prompt_tokens[row]) // self.hash_block_tokens for row in (first, second))
+        one, other = self.sequence(first)[:length], self.sequence(second)[:length]
+        size = min(len(one), len(other))
+        differ = np.flatnonzero(one[:size] != other[:size])
+        return (int(differ[0]) if len(differ) else size) * self.hash_block_tokens
+
     def minimum_cacheable_tokens(self, block_size: int) -> int:
         """The shortest common prefix that can give a hit: whole hash blocks that fill one KV block of `block_size`."""
         return -(-block_size // self.hash_block_tokens) * self.hash_block_tokens
@@ -90,8 +121,10 @@ class Prefix:
         """
         lengths = np.minimum(np.diff(self.offsets), self.prompt_tokens // self.hash_block_tokens)
         starts = self.offsets[:-1]
-        raw = self.ids.astype(">i8").tobytes()
-        words = [raw[8 * start : 8 * (start + length)] for start, length in zip(starts, lengths, strict=True)]
+        size = self.ids.itemsize
+        raw = memoryview(np.ascontiguousarray(self.ids).view(np.uint8))  # type: ignore[arg-type]
+        words = [bytes(raw[size * start : size * (start + length)]) for start, length in zip(starts, lengths, strict=True)]
+        # sorted as bytes, which is some order of the ids: it puts those with a common prefix side by side, as any does
         order = np.array(sorted(range(len(words)), key=words.__getitem__), np.int64)
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))

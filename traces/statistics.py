@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from traces.prefix import Prefix
 from traces.trace import Trace
 
 PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
@@ -12,8 +13,11 @@ def statistics(trace: Trace) -> dict[str, object]:
 
     `rate` is requests/s as `Trace.rescaled` defines it; `gap_cv` the coefficient of variation of the gaps;
     `fano_10s` and `fano_60s` the variance over the mean of the arrivals in windows of that length from the first
-    arrival on (1 for Poisson); `prompt_tokens` and `output_tokens` hold mean, max and percentiles (p1 to p99);
-    `spearman` is the rank correlation of prompt and output. None where a number does not exist.
+    arrival on (1 for Poisson); `acf_60s` the correlation of the arrivals of a minute with those of the next;
+    `prompt_tokens` and `output_tokens` hold mean, max and percentiles (p1 to p99); `spearman` is the rank correlation of
+    prompt and output. Where there are prefixes, `shareable_fraction` is what of the prompts others have too, and with
+    sessions `session_hit_rate` what the turn before had, `hit_rate` what any earlier request had. None where a number
+    does not exist.
     """
     result: dict[str, object] = {"requests": len(trace)}
     if trace.closed is None:
@@ -25,6 +29,9 @@ def statistics(trace: Trace) -> dict[str, object]:
     result["spearman"] = spearman(trace.prompt_tokens, trace.output_tokens)
     if trace.prefix is not None:
         result["shareable_fraction"] = float(trace.prefix.shareable_tokens().sum() / trace.prompt_tokens.sum())
+        result["hit_rate"] = float(trace.prefix.cached_tokens().sum() / trace.prompt_tokens.sum())
+        if trace.session is not None:
+            result["session_hit_rate"] = session_hit_rate(trace.prefix, trace.session)
     return result
 
 
@@ -40,17 +47,45 @@ def arrival_statistics(arrival_s: np.ndarray) -> dict[str, object]:
         "gap_max_s": float(gaps.max()) if moving else None,
         "fano_10s": fano(arrival_s, 10.0),
         "fano_60s": fano(arrival_s, 60.0),
+        "acf_60s": autocorrelation(arrival_s, 60.0),
     }
 
 
-def fano(arrival_s: np.ndarray, window_s: float) -> float | None:
-    """Variance over mean of the number of arrivals in whole windows of `window_s` seconds; None below two windows."""
+def windowed(arrival_s: np.ndarray, window_s: float) -> np.ndarray:
+    """The number of arrivals in each whole window of `window_s` seconds from the first arrival on."""
     since = arrival_s - arrival_s[0]
     windows = int(since[-1] // window_s)
-    if windows < 2:
+    return np.bincount((since // window_s).astype(np.int64), minlength=windows)[:windows]
+
+
+def fano(arrival_s: np.ndarray, window_s: float) -> float | None:
+    """Variance over mean of the number of arrivals in windows of `window_s` seconds; None below two windows."""
+    counts = windowed(arrival_s, window_s)
+    return float(counts.var() / counts.mean()) if len(counts) > 1 and counts.any() else None
+
+
+def autocorrelation(arrival_s: np.ndarray, window_s: float) -> float | None:
+    """Lag-1 autocorrelation of the number of arrivals in windows of `window_s` seconds; None below three windows.
+
+    The usual estimate: products of neighbours' deviations from the common mean, over the sum of squared deviations.
+    """
+    counts = windowed(arrival_s, window_s)
+    if len(counts) < 3 or counts.std() == 0:
         return None
-    counts = np.bincount((since // window_s).astype(np.int64))[:windows]
-    return float(counts.var() / counts.mean())
+    deviations = counts - counts.mean()
+    return float(deviations[:-1] @ deviations[1:] / (deviations @ deviations))
+
+
+def session_hit_rate(prefix: Prefix, session: list[str]) -> float:
+    """Of all prompt tokens, the share that the turn before in the same session had too: what a prefix cache that forgets
+    nothing finds, apart from what different sessions share."""
+    last: dict[str, int] = {}
+    hits = 0
+    for row, name in enumerate(session):
+        if name and name in last:
+            hits += prefix.common_tokens(row, last[name])
+        last[name] = row
+    return float(hits / prefix.prompt_tokens.sum())
 
 
 def length_statistics(tokens: np.ndarray) -> dict[str, float]:

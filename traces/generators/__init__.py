@@ -6,6 +6,15 @@ the generator's own; the options are keyword-only. The first requests of a longe
 
 from types import ModuleType
 
-from traces.generators import chat, synthetic
+from traces.generators import agent, batch, chat, code, long_context, servegen, summarize, synthetic
 
-GENERATORS: dict[str, ModuleType] = {"chat": chat, "synthetic": synthetic}
+GENERATORS: dict[str, ModuleType] = {
+    "chat": chat,
+    "code": code,
+    "agent": agent,
+    "summarize": summarize,
+    "batch": batch,
+    "long_context": long_context,
+    "servegen": servegen,
+    "synthetic": synthetic,
+}
