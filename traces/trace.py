@@ -23,6 +23,7 @@ class Report:
     read: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    timed: bool = True  # whether the source tells when requests arrive
 
     def drop(self, reason: str, count: int) -> None:
         """Counts `count` more rows dropped for `reason`; nothing happens for a count of zero."""
@@ -31,7 +32,7 @@ class Report:
 
     def noting(self, note: str) -> Report:
         """A copy with one more note."""
-        return Report(self.source, self.read, dict(self.dropped), [*self.notes, note])
+        return replace(self, dropped=dict(self.dropped), notes=[*self.notes, note])
 
     def lines(self) -> list[str]:
         """The report in words, one line a fact, for the terminal."""
@@ -140,7 +141,8 @@ class Trace:
     def rescaled(self, rate: float) -> Trace:
         """The same requests at a mean rate of `rate` requests/s: (n - 1) / (last - first arrival) becomes `rate`.
 
-        Deadlines and aborts keep their distance from the arrival; think times stay as they are.
+        Deadlines and aborts keep their distance from the arrival; think times stay as they are. Requests of which the
+        source tells no arrivals are spaced evenly.
         """
         if not 0 < rate < math.inf:
             raise ValueError(f"trace.rate is {rate}, must be more than 0 requests/s")
@@ -149,6 +151,9 @@ class Trace:
         if len(self) == 1:
             return self
         span_s = float(self.arrival_s[-1] - self.arrival_s[0])
+        if span_s == 0 and not self.report.timed:
+            note = f"arrivals spaced evenly, {rate:.4g} requests/s"
+            return replace(self, arrival_s=np.arange(len(self)) / rate, report=self.report.noting(note))
         if span_s == 0:
             raise ValueError(f"trace.rate does not go with trace {self.name}: all its requests arrive at once")
         arrival_s = self.arrival_s[0] + (self.arrival_s - self.arrival_s[0]) * ((len(self) - 1) / rate / span_s)

@@ -5,13 +5,43 @@ A reader recognises its files by their content; `trace.format` names it instead.
 
 from __future__ import annotations
 
-from traces.readers import azure, mooncake, table
+from traces.readers import (
+    agents,
+    azure,
+    bailian,
+    burstgpt,
+    llmservingsim,
+    mooncake,
+    prompts,
+    servegen,
+    sharegpt,
+    table,
+    vllm,
+    vtc,
+)
 from traces.readers.reader import Reader
 from traces.readers.source import Source
 from traces.trace import Trace
 
 READERS: dict[str, Reader] = {
-    reader.format: reader for reader in (azure.READER, mooncake.READER, table.CSV, table.JSONL, table.PARQUET)
+    reader.format: reader
+    for reader in (
+        azure.READER,
+        burstgpt.READER,
+        bailian.READER,  # before mooncake: its rows have all of theirs
+        mooncake.READER,
+        agents.READER,
+        llmservingsim.READER,
+        sharegpt.READER,
+        vllm.READER,
+        vtc.READER,
+        prompts.BATCH,
+        prompts.DATASET,
+        servegen.READER,
+        table.CSV,
+        table.JSONL,
+        table.PARQUET,
+    )
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from traces.readers.rows import Rows, shown
 from traces.readers.source import Source
@@ -134,6 +134,34 @@ def jsonl_cells(
             raise ValueError(f"{source.path}:{rows.lines[0]}: no {missing[0]}; {what} has {', '.join(required)}")
         checked = True
         yield {name: [entry.get(name) for entry in objects] for name in wanted if name in names or name in required}
+
+
+def flattened(
+    rows: Rows, objects: Sequence[dict[str, object]], split: Callable[[dict[str, object]], list[dict[str, object]]]
+) -> list[dict[str, object]]:
+    """The rows that `split` finds in each of the objects at hand; a rejected object, or one with none, stays one row.
+
+    `split` raises ValueError for an object that it cannot take apart, which is then rejected.
+    """
+    lines, problems = rows.lines, rows.problems
+    rows.problems = {}
+    flat: list[dict[str, object]] = []
+    places: list[int | str] = []
+    for place, entry in enumerate(objects):
+        parts: list[dict[str, object]] = []
+        if place in problems:
+            rows.reject(len(flat), problems[place])
+        else:
+            try:
+                parts = split(entry)
+            except ValueError as problem:
+                rows.reject(len(flat), str(problem))
+        parts = parts or [{}]
+        flat += parts
+        several = len(parts) > 1
+        places += [f"{lines[place]}, request {part + 1}" if several else lines[place] for part in range(len(parts))]
+    rows.lines = places
+    return flat
 
 
 def message(problem: Exception) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,8 @@ ODD_ID = -(2**63)  # the numbers of ids that are text, or too large for a number
 PLAIN_ID = -(2**62)  # the least id that stands for itself
 
 
-class Ragged(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Ragged:
     """A column of lists of ids: `counts[row]` of `ids` belong to each row, one row's after the other's."""
 
     counts: np.ndarray
@@ -30,8 +31,17 @@ class Ragged(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[Ragged]) -> Ragged:
         """One below the other."""
-        counts, ids = zip(*parts, strict=True)
-        return cls(np.concatenate(counts), np.concatenate(ids))
+        columns = [(part.counts, part.ids) for part in parts]
+        counts, ids = zip(*columns, strict=True)
+        return cls(np.concatenate(counts), np.concatenate([some for some in ids if len(some)] or ids))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def lists(self) -> list[list[int]]:
+        """The rows as lists."""
+        ends = np.cumsum(self.counts).tolist()
+        return [self.ids[end - count : end].tolist() for end, count in zip(ends, self.counts.tolist(), strict=True)]
 
     def take(self, rows: np.ndarray) -> Ragged:
         """These rows alone, given by number or by a mask."""
@@ -56,8 +66,14 @@ class Content:
         self.name, self.hash_block_tokens, self.whole = name, hash_block_tokens, whole
         self.numbers: dict[object, int] = {}  # of ids that are text, or too large
 
-    def column(self, cells: Cells, rows: Rows, prompt_tokens: np.ndarray) -> Ragged:
+    def column(self, cells: Cells | Ragged, rows: Rows, prompt_tokens: np.ndarray) -> Ragged:
         """The next rows of the file."""
+        if isinstance(cells, Ragged):
+            needed = -(-prompt_tokens // self.hash_block_tokens)
+            fits = cells.counts == needed if self.whole else cells.counts <= needed
+            if fits.all() and cells.ids.min(initial=0) >= PLAIN_ID:
+                return cells
+            cells = cells.lists()
         lists: list[Sequence] = []
         for row, (cell, tokens) in enumerate(zip(cells, prompt_tokens.tolist(), strict=True)):
             needed = -(-tokens // self.hash_block_tokens)

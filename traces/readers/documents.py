@@ -1,4 +1,4 @@
-"""Texts that are one JSON value: taken apart an element at a time where it is an array, else read whole up to a limit."""
+"""Texts of JSON that is not a line each: taken apart a value at a time."""
 
 from __future__ import annotations
 
@@ -13,17 +13,23 @@ BETWEEN = re.compile(r"[\s,]*")
 LONGEST_WORD = 16  # an error so near the end of a piece may be that of a value which goes on
 
 
-def array_elements(source: Source) -> Iterator[tuple[int, object]]:
-    """The elements of a text that is one JSON array, each with the line on which it begins, one at a time.
+def values(source: Source) -> Iterator[tuple[int, object]]:
+    """The elements of a text that is one JSON array, or else the values in it, one after the other (JSONL, or a single
+    value over many lines): each with the line on which it begins, one in memory at a time.
 
     Raises ValueError that names the line for what is no such text.
     """
     cursor = Cursor(source)
-    if cursor.peek() != "[":
-        raise ValueError(f"{source.path}:{cursor.line}: must be a JSON array")
-    cursor.move(1)
-    while cursor.peek() != "]":
+    array = cursor.peek() == "["
+    if array:
+        cursor.move(1)
+    while (begin := cursor.peek()) and not (array and begin == "]"):
         yield cursor.line, cursor.value()
+    if array and not begin:
+        raise ValueError(f"{source.path}:{cursor.line}: ends before the array does")
+    cursor.move(len(begin))
+    if array and cursor.peek():
+        raise ValueError(f"{source.path}:{cursor.line}: goes on after the array")
 
 
 class Cursor:
@@ -49,7 +55,7 @@ class Cursor:
         self.place += count
 
     def peek(self) -> str:
-        """The next character that is neither space nor comma; raises ValueError at the end of the text."""
+        """The next character that is neither space nor comma; "" at the end of the text."""
         while True:
             match = BETWEEN.match(self.text, self.place)
             assert match is not None
@@ -57,7 +63,7 @@ class Cursor:
             if self.place < len(self.text):
                 return self.text[self.place]
             if not self.more():
-                raise ValueError(f"{self.source.path}:{self.line}: ends before the array does")
+                return ""
 
     def value(self) -> object:
         """The JSON value that begins here."""
@@ -83,15 +89,3 @@ def unfinished(problem: Exception, length: int) -> bool:
     if not isinstance(problem, json.JSONDecodeError):
         return False
     return problem.pos > length - LONGEST_WORD or problem.msg.startswith("Unterminated string")
-
-
-def whole(source: Source, most: int, format: str) -> str:
-    """The text, of at most `most` characters."""
-    pieces: list[str] = []
-    size = 0
-    for text in source.texts():
-        pieces.append(text)
-        size += len(text)
-        if size > most:
-            raise ValueError(f"{source.path}: more than {most:,} characters, too many for {format}")
-    return "".join(pieces)

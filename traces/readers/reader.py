@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from traces.readers.rows import Rows
 from traces.readers.source import Source
 from traces.trace import ABSOLUTE, Report, Trace
 
-Column = np.ndarray | list[str] | Ragged
+Column = Any  # an array, a list of text, or a `Ragged`: one entry a row
 Columns = dict[str, Column]
 SUSPICIOUS_GAP = 0.5  # of the duration: no real load waits so long between two of many requests
 
@@ -60,7 +61,7 @@ def gathered(rows: Rows, chunks: Iterable[Columns], absent: Mapping[str, object]
     return gathered
 
 
-def joined(parts: list[Column | list]) -> Column:
+def joined(parts: list[Column]) -> Column:
     """One column from its parts, which are of one kind; lists are taken for parts of an array if others are arrays."""
     if any(isinstance(part, Ragged) for part in parts):
         return Ragged.joined(part if isinstance(part, Ragged) else Ragged.of([()] * len(part)) for part in parts)
@@ -110,7 +111,7 @@ def assembled(rows: Rows, report: Report, columns: Columns, hash_block_tokens: i
     prefix = None
     if isinstance(content, Ragged):
         prefix = content.prefix(hash_block_tokens, np.asarray(columns["prompt_tokens"]))
-    return Trace(name=rows.path.stem, prefix=prefix, report=report, **columns)  # type: ignore[arg-type]
+    return Trace(name=rows.path.stem, prefix=prefix, report=report, **columns)
 
 
 def note_gap(report: Report, arrival_s: np.ndarray) -> None:

@@ -27,7 +27,7 @@ class Rows:
     def __init__(self, path: Path, on_error: str = "error") -> None:
         self.path = path
         self.on_error = on_error
-        self.lines: Sequence[int] = []  # line of the file, from 1 (Parquet: row)
+        self.lines: Sequence[int | str] = []  # line of the file, from 1 (Parquet: row), and more where it holds several
         self.problems: dict[int, str] = {}  # by row, of those at hand
         self.read = 0  # rows finished
         self.malformed = 0  # of these

@@ -20,6 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
+from traces.readers.reader import Reader
+from traces.readers.rows import Rows
+from traces.readers.source import Source
+from traces.trace import Report, Trace
+
 MEMBER = re.compile(r"chunk-(\d{1,9})-(trace\.csv|dataset\.json)")
 PATTERNS = ("", "Gamma", "Weibull")
 FILE_BYTES = 64 << 20  # of one file of a client; the largest published has 30 MiB
@@ -177,3 +182,21 @@ def histogram(text: object, place: str) -> Histogram | None:
     if not (values[0] >= 0 and values[-1] < 1e12 and probabilities.min() >= 0 and abs(total - 1) < SUM_TOLERANCE):
         raise ValueError(f"{place}: lengths must not be negative, and probabilities must sum to 1, not {total:g}")
     return Histogram(values, probabilities / total)
+
+
+def recognises(source: Source) -> bool:
+    """Whether a folder holds clients; any archive is taken for one that does."""
+    if source.kind == "folder":
+        return any(MEMBER.fullmatch(place.name) for place in source.path.glob("chunk-*-*"))
+    return source.kind == "archive"
+
+
+def read(source: Source, rows: Rows, report: Report) -> Trace:
+    """Raises ValueError always: there are no requests to read, but the generator makes some."""
+    clients = read_clients(source.path)
+    raise ValueError(
+        f"{source.path}: tells what {len(clients)} clients do, and holds no requests: use trace=servegen, which makes them"
+    )
+
+
+READER = Reader("servegen", "ServeGen clients, folder or tar", recognises, read)

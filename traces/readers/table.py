@@ -66,7 +66,7 @@ class Table:
         self.rows = rows
         self.hash_block_tokens = hash_block_tokens  # what one id of prefix_hashes covers; None: not known yet
         self.content: Content | None = None
-        self.taken: dict[str, int] = {}  # request id: line of the file
+        self.taken: dict[str, int | str] = {}  # request id: line of the file
 
     def trace(
         self, chunks: Iterable[Mapping[str, Cells]], report: Report, unknown: Collection[str], time_unit: str | None
