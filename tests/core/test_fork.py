@@ -57,3 +57,14 @@ def test_never_counts_what_samples_cannot_share() -> None:
     assert drive.scheduler.add(Request("a", 0, 6, 11, samples=2)) is None
     assert drive.scheduler.add(Request("b", 0, 6, 11, samples=3)) == "16 tokens need 10 blocks, num_gpu_blocks=9"
     assert "need 257 seats" in (drive.scheduler.add(Request("c", 0, 1, 1, samples=257)) or "")
+
+
+def test_tokens_in_a_tail_that_samples_share_are_held_once() -> None:
+    """17 prompt tokens in blocks of 16: of the second block one slot is used, whoever else refers to it."""
+    drive = Drive(Request("a", 0, 17, 3, samples=8), num_blocks=40, block_size=16)
+    drive.step()
+    state = drive.scheduler.state
+    assert state.pool.num_blocks - state.pool.num_free == 2 and state.held_tokens() == 17
+    drive.step()  # each has written one more: 16 shared, and 8 tails of 2
+    assert state.pool.num_blocks - state.pool.num_free == 9 and state.held_tokens() == 16 + 8 * 2
+    drive.drain()

@@ -9,7 +9,7 @@ from policies.fcfs import Fcfs
 from traces.trace import Trace
 from twin.core import IllegalPlan, Limits, PolicyError, Rules, Stall
 from twin.latency.linear import LinearLatency
-from twin.policy import LATER, Plan, Policy
+from twin.policy import ADMIT, LATER, NEVER, Plan, Policy
 from twin.results.record import Record
 from twin.sim import Outcome, Setup, simulate
 
@@ -43,7 +43,9 @@ class RaisesAtFive(Policy):
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_policy_that_raises_is_named_with_line_and_state_and_the_results_so_far_are_kept(asynchronous: bool) -> None:
-    with pytest.raises(PolicyError, match="policy RaisesAtFive, plan .* 2 running, 0 waiting, .* line .* KeyError") as error:
+    with pytest.raises(
+        PolicyError, match="policy RaisesAtFive, plan .* 2 running, 0 waiting, .* test_endings.py:.* raised KeyError"
+    ) as error:
         simulate(setup(RaisesAtFive(), asynchronous), TRACE)
     assert "\n" not in str(error.value)
     requests = partial(error).requests
@@ -61,7 +63,7 @@ def hook_that_raises(hook: str, dynamic: bool) -> Policy:
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("hook", ["order", "admit", "chunk", "on_arrival", "on_admit", "on_step", "on_finish", "schedule"])
 def test_whatever_hook_raises(hook: str, dynamic: bool) -> None:
-    with pytest.raises(PolicyError, match="policy Failing, .* line .* RuntimeError: out of order") as error:
+    with pytest.raises(PolicyError, match="policy Failing, .* test_endings.py:.* raised RuntimeError: out of order") as error:
         simulate(setup(hook_that_raises(hook, dynamic)), TRACE)
     partial(error)
 
@@ -182,3 +184,62 @@ def test_what_does_not_go_together_is_refused_before_it_runs(change: Callable, m
     limits = Limits(num_blocks=99, enable_prefix_caching=True)
     with pytest.raises(ValueError, match=message):
         simulate(Setup(limits, policy, LinearLatency(base_s=1.0), Rules(**rules)), TRACE)  # type: ignore[arg-type]
+
+
+class NeverLong(Policy):
+    def admit(self, request, view):
+        return ADMIT if request.prompt_tokens <= 8 else NEVER
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("prompts", [[8, 20], [20, 8], [20, 20]])
+def test_a_run_whose_last_request_is_refused_for_good_is_complete(asynchronous: bool, prompts: list[int]) -> None:
+    trace = Trace("two", np.array([0.0, 100.0]), np.array(prompts), np.array([2, 2]))
+    outcome = simulate(setup(NeverLong(), asynchronous), trace)
+    assert outcome.complete
+    assert outcome.requests["status"] == ["finished" if prompt == 8 else "rejected" for prompt in prompts]
+
+
+class Leaves(Policy):
+    def on_arrival(self, request, view):
+        raise SystemExit(3)
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class Speechless(Policy):
+    def on_arrival(self, request, view):
+        raise Unspeakable
+
+
+class Talks(Policy):
+    def on_arrival(self, request, view):
+        raise ValueError("two\nlines " + "and more " * 1000)
+
+
+@pytest.mark.parametrize(
+    "policy, words",
+    [
+        (Leaves, "raised SystemExit: 3"),
+        (Speechless, r"raised Unspeakable: \(its message cannot be shown: RuntimeError\)"),
+        (Talks, "raised ValueError: two lines and more"),
+    ],
+)
+def test_whatever_a_policy_raises_is_one_line_and_the_results_so_far_are_kept(policy: type[Policy], words: str) -> None:
+    with pytest.raises(PolicyError, match=words) as error:
+        simulate(setup(policy()), TRACE)
+    assert "\n" not in str(error.value) and len(str(error.value)) < 600
+    assert partial(error).requests["status"] == ["unfinished"] * 3
+
+
+class Arrays(Policy):
+    def order(self, request, view):
+        return np.array([1, 2])
+
+
+def test_keys_without_an_order_are_the_policys_error() -> None:
+    with pytest.raises(PolicyError, match="order\\(\\) returned .*: keys must compare"):
+        simulate(setup(Arrays()), TRACE)

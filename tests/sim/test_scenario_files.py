@@ -63,6 +63,10 @@ MISTAKES: list[tuple[Any, str]] = [
     (scenario(requests={}), "here: requests must be a list of at least one request"),
     (scenario(requests=[]), "here: requests must be a list of at least one request"),
     (scenario(A, A), "here: two requests share the id 'A'"),
+    (scenario(A | {"id": "B", "n": 2}, A | {"id": "B.1"}), "here: two requests share the id 'B.1'"),
+    (with_request(id=["A"]), "here: request 1: id must be a name, not ['A']"),
+    (with_request(id=None), "here: request 1: id must be a name, not None"),
+    (scenario(latency={"base_s": 10**400}), "here: a number is too large"),
     (scenario(A, 7), "here: request 2 must be a mapping, not 7"),  # type: ignore[arg-type]
     (with_request(tokens=5), "here: request 1 has no option 'tokens'; there are abort_s"),
     (with_request(output_tokens=0), "here: request A: output_tokens must be an integer of at least 1, not 0"),
@@ -113,6 +117,10 @@ FILES = [
     ("bad.jsonl", b'{"id": 1, "scenario": ', "bad.jsonl:1: not JSON: "),
     ("bad.jsonl", b'\n{"id": 1}\n', 'bad.jsonl:2: expected {"id": ..., "scenario": {...}}'),
     ("bad.jsonl", b'{"id": 1, "scenario": {}}\n', "bad.jsonl:1: cache is missing"),
+    ("bad.yaml", b"cache: {num_gpu_blocks: 8}\ncache: {}\n", "bad.yaml:2: 'cache' stands twice"),
+    ("bad.yaml", b"cache: " + b"[" * 5000, "bad.yaml: nested too deeply for a scenario"),
+    ("bad.jsonl", b'{"id": 1, "id": 2, "scenario": {}}\n', "bad.jsonl:1: 'id' stands twice"),
+    ("bad.jsonl", b"\n", "bad.jsonl: no scenarios"),
     ("bad.jsonl.gz", b"not gzip", "bad.jsonl.gz: not a gzip file of text"),
     ("bad.jsonl.gz", gzip.compress(b'{"id": 1}')[:-9], "bad.jsonl.gz: not a gzip file of text"),
 ]  # fmt: skip

@@ -131,7 +131,7 @@ def _comes_before(state: State, head: Request, request: Request) -> bool:
     key, other = _key(state, head), _key(state, request)
     try:
         return key < other
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ValueError: the truth of an array
         raise PolicyError(f"order() returned {key!r} and {other!r}: keys must compare ({error})") from error
 
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass, fields
 PREEMPTION_MODES = ("recompute", "swap", "auto")
 VICTIMS = ("last", "longest", "least_computed", "most_remaining", "lowest_priority")
 ALLOCATORS = ("paged", "contiguous")
+# Beyond these no pool can be made in memory; what is larger is a slip.
+MOST = {"num_blocks": 1 << 27, "num_host_blocks": 1 << 27, "block_size": 1 << 16, "max_num_seqs": 1 << 27}
+MOST |= {"max_num_batched_tokens": 1 << 40, "max_model_len": 1 << 40}
 
 
 def blocks_for(tokens: int, block_size: int) -> int:
@@ -35,6 +38,9 @@ class Limits:
         for name in ("num_blocks", "block_size", "max_num_seqs", "max_num_batched_tokens", "max_model_len"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
+                raise ValueError(f"{name} must be at most {most:,}, not {getattr(self, name)}")
         for name in ("num_host_blocks", "long_prefill_token_threshold"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")

@@ -280,7 +280,17 @@ class State:
         for request in self.ending:
             own += request.settled_computed
         held_blocks = self.pool.num_blocks - self.pool.num_free
-        return own - (self.table_blocks - held_blocks) * block_size
+        shared_twice = (self.table_blocks - held_blocks) * block_size
+        return own - shared_twice + (self._slots_free_in_forked_tails() if self.pool.forked else 0)
+
+    def _slots_free_in_forked_tails(self) -> int:
+        """Empty slots of partly filled blocks that samples share, once for each owner but the first."""
+        block_size, tails = self.limits.block_size, {}
+        for request in (*self.prefills, *self.swapped):
+            if request.forked and self._shares_next_block(request):
+                computed = request.settled_computed
+                tails[request.block_table[computed // block_size]] = block_size - computed % block_size
+        return sum(free * (self.pool.references(block) - 1) for block, free in tails.items())
 
     def tables(self) -> list[Any]:
         return [[block for block in request.block_table if block is not None] for request in (*self.running, *self.swapped)]

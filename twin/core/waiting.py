@@ -81,7 +81,7 @@ class Sorted:
         entry = (self.order(request.view, self.view), request.arrival_s, request.id, request)
         try:
             heappush(self.heap, entry)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # ValueError: the truth of an array
             raise _incomparable(entry[0], request, error) from error
         return self.heap[0][-1] is request
 
@@ -133,7 +133,7 @@ class Scanned(dict[Any, Any]):
     def head(self) -> Request | None:
         try:
             return min(self.heads(), key=self.rank, default=None)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # ValueError: the truth of an array
             for request in self.heads():
                 key = self.rank(request)[0]  # raises once more, if it was order() itself that raised
             raise _incomparable(key, request, error) from error

@@ -54,9 +54,9 @@ class LatencyModel:
 
 
 def checked(duration_s: float, name: str, features: Features | tuple[int, int]) -> float:
-    """The duration, if it is one: time must advance, or the simulator would turn in place."""
-    if 0.0 < duration_s < math.inf:
+    """The duration, if it is one."""
+    if 0.0 <= duration_s < math.inf:
         return duration_s
     raise ValueError(
-        f"latency={name}: a step of {features} takes {duration_s} s; give the model a positive base or per-token time"
+        f"latency={name}: a step of {features} takes {duration_s} s; the times that it is made of must be finite"
     )

@@ -50,7 +50,7 @@ class Replica:
         self.aborts_come = False
         self.idle: Event | None = None
         self.max_waiting = 0
-        self.error: Exception | None = None  # what ended the run
+        self.error: BaseException | None = None  # what ended the run
         self.process = env.process(self._guarded())
 
     # --- what comes from outside
@@ -93,9 +93,9 @@ class Replica:
         """The loop; whatever a policy's code may raise ends the run here, and `simulate` says whose fault it was."""
         try:
             yield from self._asynchronous() if self.scheduler.rules.async_scheduling else self._synchronous()
-        except TimeLimit:
+        except (TimeLimit, KeyboardInterrupt, GeneratorExit):
             raise
-        except Exception as error:
+        except BaseException as error:  # a policy is somebody else's code: it may even try to leave the process
             self.error = error
             raise Halt from error
 
@@ -123,7 +123,8 @@ class Replica:
             flight = device.plan()
             if flight.batch.empty and not flight.batch.preempted:
                 device.land(flight, self._aborted())
-                yield from self._until_something_happens(stalled=True)
+                if not flight.batch.rejected:
+                    yield from self._until_something_happens(stalled=True)
                 continue
             if self.aborts_come and env.peek() <= flight.end_s:
                 yield At(env, flight.end_s)
@@ -152,7 +153,8 @@ class Replica:
                         queue[0] = ahead
                         continue
                 queue.append(device.plan())
-                idle = not queue[-1].batch.preempted and all(flight.batch.empty for flight in queue)
+                newest = queue[-1].batch
+                idle = not (newest.preempted or newest.rejected) and all(flight.batch.empty for flight in queue)
                 if len(queue) < 2 and not idle:
                     continue
                 if idle:

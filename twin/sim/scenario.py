@@ -10,7 +10,8 @@ import numpy as np
 from twin.core.errors import PolicyError
 from twin.core.request import Request
 from twin.policy import Policy
-from twin.sim.scenario_file import Scenario, ScenarioRequest, load
+from twin.sim.scenario_file import Scenario, ScenarioRequest
+from twin.sim.scenario_load import load
 from twin.sim.simulation import Setup, Simulation
 
 __all__ = ["Scenario", "load", "play"]

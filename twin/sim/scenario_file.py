@@ -1,15 +1,8 @@
-"""Reading scenario files: one YAML scenario, or one a line as `{"id": ..., "scenario": {...}}` in JSON lines (.gz too).
-
-Everything is checked here, strictly: an option that does not exist is an error that names those that do.
-"""
+"""What a scenario says, checked strictly: an option that does not exist is an error that names those that do."""
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,44 +66,6 @@ class Scenario:
         return chained_keys({r.id: r.tokens for r in self.requests if r.tokens is not None}, self.limits.block_size)
 
 
-def load(path: str | Path) -> Iterator[tuple[str | None, Scenario]]:
-    """The scenarios of a file, each with its id (None in a file of one). Raises ValueError, OSError."""
-    path = Path(path)
-    if path.name.endswith((".jsonl", ".jsonl.gz")):
-        yield from _load_many(path)
-        return
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f":{mark.line + 1}"
-        raise ValueError(f"{path}{line}: not YAML: {getattr(error, 'problem', None) or error}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not a text file ({error.reason})") from error
-    yield None, read_scenario(content, str(path))
-
-
-def _load_many(path: Path) -> Iterator[tuple[str | None, Scenario]]:
-    opener = gzip.open if path.name.endswith(".gz") else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                where = f"{path}:{number}"
-                try:
-                    entry = json.loads(line)
-                except json.JSONDecodeError as error:
-                    raise ValueError(f"{where}: not JSON: {error.msg} at column {error.colno}") from error
-                if not isinstance(entry, dict) or "scenario" not in entry:
-                    raise ValueError(f'{where}: expected {{"id": ..., "scenario": {{...}}}}')
-                yield str(entry.get("id", number)), read_scenario(entry["scenario"], where)
-    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a gzip file of text ({error})") from error
-
-
 def read_scenario(content: Any, where: str) -> Scenario:
     """Check what a file says. Raises ValueError with `where` and the option."""
     top = _mapping(content, TOP, where, "a scenario")
@@ -159,6 +114,8 @@ def read_scenario(content: Any, where: str) -> Scenario:
             vllm_defects=flags["vllm_defects"],
         )
         step_latency = LinearLatency(**latency)
+    except OverflowError as error:
+        raise ValueError(f"{where}: a number is too large ({error})") from error
     except ValueError as error:
         name, _, rest = str(error).partition(" ")
         raise ValueError(f"{where}: {OPTIONS.get(name, name)} {rest}") from error
@@ -166,7 +123,7 @@ def read_scenario(content: Any, where: str) -> Scenario:
     if not isinstance(rows, list) or not rows:
         raise ValueError(f"{where}: requests must be a list of at least one request")
     requests = [_read_request(row, number, where) for number, row in enumerate(rows, 1)]
-    ids = [request.id for request in requests]
+    ids = [name for request in requests for name in _names(request)]
     if len(set(ids)) != len(ids):
         raise ValueError(f"{where}: two requests share the id {next(i for i in ids if ids.count(i) > 1)!r}")
     swap = _mapping(top.get("swap"), SWAP, where, "swap")
@@ -177,10 +134,18 @@ def read_scenario(content: Any, where: str) -> Scenario:
     return Scenario(limits, rule, step_latency, requests, str(policy_name), policy, predictor, cost)
 
 
+def _names(request: ScenarioRequest) -> list[str]:
+    """By which it is known: its own id, or those of its samples."""
+    return [request.id] if request.n == 1 else [f"{request.id}.{sample}" for sample in range(request.n)]
+
+
 def _read_request(row: Any, number: int, where: str) -> ScenarioRequest:
     place = f"request {number}"
     row = _mapping(row, REQUEST, where, place)
-    name = str(row.get("id", f"r{number - 1}"))
+    name = row.get("id", f"r{number - 1}")
+    if isinstance(name, bool) or not isinstance(name, (str, int)):
+        raise ValueError(f"{where}: {place}: id must be a name, not {name!r}")
+    name = str(name)
     place = f"{where}: request {name}"
     tokens = None
     if "prompt" in row:

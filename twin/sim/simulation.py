@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +26,8 @@ from twin.sim.device import VirtualDevice
 from twin.sim.recorder import RequestTable, request_columns
 from twin.sim.replica import Halt, Replica, TimeLimit
 from twin.sim.swap_link import SwapCost, SwapLink
+
+MOST_OF_A_MESSAGE = 300  # characters of a policy's own error
 
 
 @dataclass
@@ -144,7 +147,8 @@ class Simulation:
         if isinstance(error, PolicyError):
             failure = type(error)(f"{where}: {error}")
         elif (line := _line_in(_file_of(self.setup.policy), error.__traceback__)) is not None:
-            failure = PolicyError(f"{where}: line {line} raised {type(error).__name__}: {error}")
+            file = Path(_file_of(self.setup.policy)).name
+            failure = PolicyError(f"{where}: {file}:{line} raised {type(error).__name__}{_message_of(error)}")
         else:
             raise error
         failure.__cause__ = error
@@ -194,6 +198,15 @@ def simulate(
     (and turns it off too); `progress` is told now and then how many requests have ended, and the virtual time.
     """
     return Simulation(setup, trace, step_by_step, decisions).run(progress, max_wall_s)
+
+
+def _message_of(error: BaseException) -> str:
+    """What it says, in one line of bounded length."""
+    try:
+        message = " ".join(str(error).split())
+    except Exception as problem:  # somebody else's __str__
+        message = f"(its message cannot be shown: {type(problem).__name__})"
+    return f": {message[:MOST_OF_A_MESSAGE]}" if message else ""
 
 
 def _file_of(policy: Policy) -> str:
