@@ -1,4 +1,4 @@
-"""Distributions of whole numbers: prompt and output lengths in tokens, priorities.
+"""Distributions of whole numbers: prompt and output lengths in tokens, priorities, numbers of users.
 
 Each is sampled by inversion from the uniforms of a `Stream`, so that request i's value depends on i alone.
 """
@@ -165,6 +165,25 @@ class Choice(Distribution):
         return values[np.searchsorted(bounds, stream.uniforms(index), side="right")]
 
 
+@dataclass(frozen=True)
+class Zipf(Distribution):
+    """k = 1, ..., `n` with probability proportional to k^-`exponent`: a few values take most of all draws."""
+
+    exponent: float
+    n: int
+    FORM = "zipf(1.1,n=27)"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.exponent < math.inf:
+            raise ValueError(f"exponent is {self.exponent}, must not be negative")
+        if not 1 <= whole("n", self.n) <= 10_000_000:
+            raise ValueError(f"n is {self.n}, must be from 1 to 10,000,000")
+
+    def sample(self, stream: Stream, index: np.ndarray) -> np.ndarray:
+        bounds = np.cumsum(np.arange(1, int(self.n) + 1, dtype=np.float64) ** -self.exponent)
+        return 1 + np.searchsorted(bounds[:-1] / bounds[-1], stream.uniforms(index), side="right").astype(np.int64)
+
+
 DISTRIBUTIONS: dict[str, type[Distribution]] = {
     "constant": Constant,
     "uniform": Uniform,
@@ -172,6 +191,7 @@ DISTRIBUTIONS: dict[str, type[Distribution]] = {
     "exponential": Exponential,
     "lognormal": LogNormal,
     "choice": Choice,
+    "zipf": Zipf,
 }
 
 

@@ -15,6 +15,9 @@ from twin.cli.quoting import elements, quoted
         ("trace.arrivals='gamma(8,cv=2)'", "trace.arrivals='gamma(8,cv=2)'"),
         ('trace.arrivals="poisson(8)"', 'trace.arrivals="poisson(8)"'),
         ("trace.priority=3", "trace.priority=3"),
+        ("trace.users=zipf(1.1,n=27)", "trace.users='zipf(1.1,n=27)'"),
+        ("trace.deadline_s=lognormal(median=5,sigma=1)", "trace.deadline_s='lognormal(median=5,sigma=1)'"),
+        ("trace.deadline_s=2.5", "trace.deadline_s=2.5"),
         ("trace.arrivals=null", "trace.arrivals=null"),
         ("trace.path=a(1)", "trace.path=a(1)"),  # not a distribution: Hydra's own grammar holds
         ("trace.arrivals=f('x')", r"trace.arrivals='f(\'x\')'"),

@@ -98,7 +98,7 @@ def test_priorities_may_be_zero_and_negative():
         ("choice(1,2)", "value:probability"),
         ("choice()", "value:probability"),
         ("choice(pairs=3)", "no argument pairs"),
-        ("zipf(2)", "there is no zipf"),
+        ("pareto(2)", "there is no pareto"),
         ("uniform(one,2)", "'one' is not a number"),
         ("constant(nan)", "'nan' is not a number"),
         ("__import__('os')", "there is no __import__"),

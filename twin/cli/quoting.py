@@ -8,7 +8,9 @@ import re
 
 from twin.cli.errors import UserError
 
-UNQUOTED = ("trace.arrivals", "trace.prompt_tokens", "trace.output_tokens", "trace.priority")
+UNQUOTED = tuple(
+    f"trace.{name}" for name in ("arrivals", "prompt_tokens", "output_tokens", "priority", "users", "deadline_s")
+)
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[^=]+)=(?P<value>.*)", re.DOTALL)
 
 
