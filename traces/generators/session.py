@@ -5,7 +5,7 @@ Fitted to 692 Claude Code sessions of kv-cache-tester (Apache-2.0); figures in f
 - a number of turns, and by its class (of five) a chance to have the large window, of 1,000,000 tokens and not 200,000;
 - a first context by inversion of the quantiles of its class and window: some sessions resume a long conversation;
 - from turn to turn a growth, exp(mean of the turn's class + session's own effect + residual): early turns read more,
-  long sessions grow slower, and the session's effect is normal;
+  long sessions grow slower; the session's effect is normal, and correlated with its first context;
 - a hazard of compaction that depends on context and window, certain at the window's end, to a fraction by inversion of
   quantiles; system prompt and tools are kept;
 - at 1.7 % of the turns a rewrite: the context loses nothing, but from some point on its content is new (a tool's result
@@ -14,6 +14,7 @@ Fitted to 692 Claude Code sessions of kv-cache-tester (Apache-2.0); figures in f
 
 from __future__ import annotations
 
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from traces.streams import Stream
 HASH_BLOCK_TOKENS = 64  # as in the source
 SMALL_WINDOW, LARGE_WINDOW = 200_000, 1_000_000  # tokens
 LEAST_CONTEXT = 6_000  # tokens after a compaction: tools and system prompt
+NORMALS = np.linspace(-4, 4, 81)
+NORMAL_LEVELS = np.array([NormalDist().cdf(normal) for normal in NORMALS])  # what levels they stand for
 LONGEST_ANSWER_SHARE = 0.25  # of a given limit of the context
 
 
@@ -47,7 +50,10 @@ class Sessions:
                 chosen = (kind == row) & (self.large == large)
                 self.context[chosen] = Quantiles.of(levels, values).at(level[chosen])
         mean, deviation = np.array(self.fit["growth_session_effect"])[kind, self.large].T
-        self.effect = mean + deviation * Stream(seed, "agent/effect").normals(number)
+        shared = np.array(self.fit["growth_first_correlation"])[self.large]
+        first_normal = np.interp(level, NORMAL_LEVELS, NORMALS)
+        own_normal = Stream(seed, "agent/effect").normals(number)
+        self.effect = mean + deviation * (shared * first_normal + np.sqrt(1 - shared**2) * own_normal)
         self.think_s = np.zeros(len(number))
         self.kept_blocks = np.zeros(len(number), np.int64)
         if limit is not None:
