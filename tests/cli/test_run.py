@@ -158,7 +158,7 @@ def test_a_policy_that_raises_is_one_message_and_what_is_done_is_saved(failing, 
     summary = json.loads(Path("out/summary.json").read_text())
     assert summary["complete"] is False and 0 < summary["finished"] < 20
     (line,) = capsys.readouterr().err.splitlines()
-    assert "policy Failing" in line and "line 13 raised RuntimeError: boom" in line and "Traceback" not in line
+    assert "policy Failing" in line and ".py:13 raised RuntimeError: boom" in line and "Traceback" not in line
 
 
 def test_a_limit_of_real_time_ends_a_run_with_what_is_done(failing):
