@@ -106,7 +106,7 @@ def test_a_policy_that_fails_is_told_after_the_steps_that_led_to_it(capsys, own_
     Path("one.yaml").write_text(SCENARIO.replace("fcfs", "picky") + late)
     assert main(["scenario", "one.yaml", "policy_path=mine"]) == 1
     output = capsys.readouterr()
-    assert len(output.out.splitlines()) == 2 and "policy Picky" in output.err and "line 8" in output.err
+    assert len(output.out.splitlines()) == 2 and "policy Picky" in output.err and "picky.py:8" in output.err
 
 
 def test_a_reader_that_has_enough_is_no_error():
