@@ -198,5 +198,5 @@ class Grouped(Scanned):
         return sorted(self, key=self.rank)
 
 
-def _incomparable(key: object, request: Request, error: TypeError) -> PolicyError:
+def _incomparable(key: object, request: Request, error: Exception) -> PolicyError:
     return PolicyError(f"order() returned {key!r} for {request.id}: keys must compare ({error})")
