@@ -13,12 +13,18 @@ def claim(run_dir: Path, given: bool) -> Path:
     A folder that the user named (`given`) may exist: its files are replaced. The default one, named after the second,
     is never shared: a second run of the same second gets `-2` behind the name, and so on.
     """
+    from twin.results.atomic import OutputError
+    from twin.results.folder import refuse_obstacles
+
     made: list[Path] = []
     try:
         folder = _created(run_dir, made) if given else _created_anew(run_dir, made)
+        refuse_obstacles(folder)
         with tempfile.TemporaryFile(dir=folder) as handle:
             handle.write(b"\0" * 4096)  # a full disk may still grant an empty file
         return folder
+    except OutputError as error:
+        raise UserError(f"hydra.run.dir={run_dir}: {error}") from error
     except OSError as error:
         release(made)
         reason = (error.strerror or str(error)).lower()

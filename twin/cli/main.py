@@ -1,7 +1,8 @@
 """The command line: finds the command, imports it, and turns what goes wrong into an exit status.
 
-Exit status: 0 done; 1 ran, but something in it failed; 2 bad input; 130 interrupted. Nothing heavy is imported here, so
-that `--version` and `--help` answer at once.
+Exit status: 0 done; 1 ran, but something in it failed; 2 bad input, or an output that could not be written (a file, or
+standard output: then everything else was done); 130 interrupted, 128 + the number for other signals. Nothing heavy is
+imported here, so that `--version` and `--help` answer at once.
 """
 
 import os
@@ -9,7 +10,8 @@ import sys
 from importlib import import_module
 
 from twin import __version__
-from twin.cli.errors import UserError
+from twin.cli import signals, streams
+from twin.cli.errors import UserError, of_file, one_line
 from twin.nearest import nearest
 
 COMMANDS = {  # name: (module, what it does)
@@ -26,28 +28,45 @@ def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status and never lets a user's mistake end in a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     command = ALIASES.get(words[0], words[0]) if words else None
-    if command == "--version":
-        print(f"twin {__version__}")
-        return 0
-    if command == "--help":
-        print(_overview())
-        return 0
-    if command not in COMMANDS:
-        print(_not_a_command(command), file=sys.stderr)
-        return 2
+    name = f"twin {command}" if command in COMMANDS else "twin"
+    streams.make_ready()
     try:
-        status = int(import_module(COMMANDS[command][0]).main(words[1:]))
-        sys.stdout.flush()
-        return status
-    except UserError as error:
-        print(f"twin {command}: {error}", file=sys.stderr)
-        return 2
+        with signals.interruptible():
+            status = _run(command, words[1:])
+            streams.flush()
+            return status
+    except (UserError, streams.OutputLost) as error:
+        message = str(error)
     except KeyboardInterrupt:
-        print(f"twin {command}: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader (head, less) has enough: not an error, and nothing is left to tell it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        streams.complain(f"{name}: {signals.in_words()}")
+        return signals.exit_status()
+    except OSError as error:  # the file system, in a place where no option is to blame
+        message = of_file(error)
+    streams.complain(f"{name}: {one_line(message)}")
+    return 2
+
+
+def _run(command: str | None, words: list[str]) -> int:
+    if command not in COMMANDS and command not in ("--version", "--help"):
+        streams.complain(_not_a_command(command))
+        return 2
+    status = 0
+    with streams.checked():
+        if command == "--version":
+            print(f"twin {__version__}")
+        elif command == "--help":
+            print(_overview())
+        else:
+            _find_working_folder()
+            status = int(import_module(COMMANDS[command][0]).main(words))
+    return status
+
+
+def _find_working_folder() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UserError(f"the working directory: {of_file(error)}; change to one that exists") from error
 
 
 def _overview() -> str:

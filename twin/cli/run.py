@@ -1,12 +1,12 @@
 """`twin run`: simulate a trace under a policy, print a summary, leave a run folder."""
 
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from twin.cli import signals, streams
 from twin.cli.compose import compose
-from twin.cli.errors import UserError
+from twin.cli.errors import UserError, one_line
 from twin.cli.helptext import help_text, wants_help
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 DOES = "Simulates a trace on one replica under a policy; prints a summary table and writes a run folder (hydra.run.dir)."
 EXAMPLE = "python -m twin run policy=fcfs trace=chat trace.rate=4 hydra.run.dir=outputs/first"
-DONE, FAILED, INTERRUPTED = 0, 1, 130
+DONE, FAILED = 0, 1  # and 128 + the signal that interrupted it
+SAVED = "what was done until then is saved"
 
 
 class Outcome(NamedTuple):
@@ -43,34 +44,55 @@ def main(words: list[str]) -> int:
         return run_seeds(composed, command)
     job = build(composed, command)
     folder = claim(composed.run_dir, composed.given("hydra.run.dir"))
-    print("\n".join(job.lines), flush=True)
-    outcome, summary = carry_out(job, folder)
-    show(summary, outcome, folder)
+    with streams.work_first():
+        print("\n".join(job.lines), flush=True)
+        outcome, summary = carry_out(job, folder)
+        show(summary, outcome, folder)
     return outcome.status
 
 
 def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
-    """Simulates and saves. Raises `UserError` when the folder cannot be written to any more."""
+    """Simulates and saves: the simulation may be interrupted, the saving of its numbers not, the pictures again.
+
+    Raises `UserError` when the folder cannot be written to any more, KeyboardInterrupt when there is nothing to save.
+    """
     from twin.cli.folder import release
     from twin.results.atomic import OutputError
-    from twin.results.save import save_run
+    from twin.results.save import save_numbers, save_pictures
     from twin.results.summary import summarize
 
     config, output = job.config, job.config["output"]
+    saved = False
     try:
-        outcome = simulated(job, folder)
-        record = outcome.record
-        summary = summarize(record, slo=job.slo, warmup_s=config["warmup_s"], warmup_requests=config["warmup_requests"])
-        pictures = {name: output[name] for name in ("figures", "report", "timeline")}
-        save_run(folder, record, summary, job.config_with_provenance(record.notes), **pictures)
+        with signals.held():
+            outcome = simulated(job, folder)
+            record = outcome.record
+            measured = {name: config[name] for name in ("warmup_s", "warmup_requests")}
+            summary = summarize(record, slo=job.slo, **measured)
+            if not summary["requests"] and len(job.trace):
+                asked = " ".join(f"{name}={value}" for name, value in measured.items() if value)
+                record.notes.append(f"{asked}: all {len(job.trace):,} requests are in the warm-up, none is measured")
+            about = job.config_with_provenance(record.notes)
+            save_numbers(folder, record, summary, about)
+            saved = True
+        save_pictures(folder, record, summary, about, **{name: output[name] for name in ("figures", "report", "timeline")})
     except OutputError as error:
         release([folder])
-        raise UserError(f"hydra.run.dir={folder}: {error}") from error
+        kept = "; the numbers of the run are saved" if saved else ""
+        raise UserError(f"hydra.run.dir={folder}: {error}{kept}") from error
+    except KeyboardInterrupt:
+        if not saved:
+            release([folder])
+            raise
+        outcome = outcome._replace(
+            status=signals.exit_status(),
+            message=f"{signals.in_words()} while the pictures were made; they are left out, the numbers are saved",
+        )
     return outcome, summary
 
 
 def simulated(job: "Job", folder: Path) -> Outcome:
-    """Runs the simulation to its end, to Ctrl-C, or to what a policy does wrong; whatever is done is in the record."""
+    """Runs the simulation to its end, to an interruption, or to what a policy does wrong; the record has all."""
     from twin.cli.progress import ProgressBar
     from twin.core.errors import PolicyError
     from twin.results.decisions import DecisionsWriter
@@ -85,13 +107,14 @@ def simulated(job: "Job", folder: Path) -> Outcome:
             job.decisions.receiver = stack.enter_context(DecisionsWriter(folder / DECISIONS))
         progress = stack.enter_context(ProgressBar(len(job.trace)))
         try:
-            done = job.simulation.run(progress, max_wall_s)
+            with signals.heeded():
+                done = job.simulation.run(progress, max_wall_s)
         except PolicyError as error:
-            return Outcome(Record(**vars(error.record)), FAILED, str(error))
+            return Outcome(Record(**vars(error.record)), FAILED, f"{one_line(str(error))}; {SAVED}")
     record = Record(**vars(done))
     if record.complete or (max_wall_s is not None and record.wall_s > max_wall_s):
         return Outcome(record, DONE)
-    return Outcome(record, INTERRUPTED, "interrupted")
+    return Outcome(record, signals.exit_status(), f"{signals.in_words()}; {SAVED}")
 
 
 def show(summary: "Summary", outcome: Outcome, folder: Path) -> None:
@@ -100,8 +123,8 @@ def show(summary: "Summary", outcome: Outcome, folder: Path) -> None:
 
     print_summary(summary)
     for note in outcome.record.notes:
-        if note != outcome.message:
-            print(f"note: {note}")
+        if not outcome.message.startswith(shown := one_line(note)):
+            print(f"note: {shown}")
     print(f"written to {folder}", flush=True)
     if outcome.message:
-        print(f"twin run: {outcome.message}; what was done until then is saved", file=sys.stderr)
+        streams.complain(f"twin run: {outcome.message}")

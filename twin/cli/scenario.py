@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twin.cli.errors import UserError, naming
+from twin.cli.errors import UserError, naming, one_line
+from twin.cli.streams import complain
 
 if TYPE_CHECKING:
     from twin.core.errors import PolicyError
@@ -62,7 +63,7 @@ def play_file(path: Path, policy_path: str | None = None) -> int:
             _print({"id": identity, "steps": lines[:-1], **lines[-1]})
         if failure is not None:
             sys.stdout.flush()  # the steps that led to it come first
-            print(f"twin scenario: {where}: {failure}", file=sys.stderr)
+            complain(f"twin scenario: {where}: {one_line(str(failure))}")
             status = 1
     return status
 

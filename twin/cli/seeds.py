@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from twin.cli import signals, streams
 from twin.cli.compose import Composed
 from twin.cli.errors import UserError
 from twin.cli.folder import claim, release
 from twin.cli.intervals import mean_and_half_width
 from twin.cli.job import Job, build
 from twin.cli.options import check_options, is_number
-from twin.cli.run import DONE, Outcome, carry_out
+from twin.cli.run import DONE, carry_out
 
 LATENCIES = tuple(f"{metric}_s_{kind}" for metric in ("ttft", "tpot", "e2e") for kind in ("mean", "p99"))
 OTHERS = ("request_throughput", "output_token_throughput", "slo_attainment", "goodput", "kv_usage_mean", "preemptions")
@@ -27,25 +28,42 @@ OTHERS = ("request_throughput", "output_token_throughput", "slo_attainment", "go
 def run_seeds(composed: Composed, command: str) -> int:
     """All runs, one after the other; stops at the first that fails or is interrupted. Returns the exit status."""
     check_options(composed.values)
-    first, count = composed.values["seed"], composed.values["seeds"]
-    job = build(_with_seed(composed, first), command)  # all mistakes come to light before anything is written
+    job = build(
+        _with_seed(composed, composed.values["seed"]), command
+    )  # all mistakes come to light before anything is written
     folder = claim(composed.run_dir, composed.given("hydra.run.dir"))
-    print("\n".join(job.lines), flush=True)
+    with streams.work_first():
+        print("\n".join(job.lines), flush=True)
+        return _run_all(composed, command, job, folder)
+
+
+def _run_all(composed: Composed, command: str, job: Job, folder: Path) -> int:
+    first, count = composed.values["seed"], composed.values["seeds"]
     summaries: list[dict[str, Any]] = []
-    status = DONE
+    status, message = DONE, ""
     for seed in range(first, first + count):
-        job = job if seed == first else build(_with_seed(composed, seed), command)
-        outcome, summary = _one(job, folder / f"seed={seed}")
-        summaries.append(summary)
-        print(f"seed {seed}: {summary['finished']:,} of {summary['requests']:,} requests finished", flush=True)
-        status = outcome.status
-        if status != DONE:
-            print(f"seed {seed}: {outcome.message}; the further seeds are left out")
+        try:
+            job = job if seed == first else build(_with_seed(composed, seed), command)
+            outcome, summary = carry_out(job, claim(folder / f"seed={seed}", given=True))
+            status, message = outcome.status, outcome.message
+        except KeyboardInterrupt:
+            status, message = signals.exit_status(), signals.in_words()
             break
-    together = combined(summaries, count)
-    _write(folder, together)
-    _show(together)
-    print(f"written to {folder}")
+        if status == DONE or not summaries:  # half a run says nothing beside whole ones
+            summaries.append(summary)
+        print(f"seed {seed}: {summary['finished']:,} of {summary['requests']:,} requests finished", flush=True)
+        if status != DONE:
+            break
+    if not summaries:
+        release([folder])
+        raise KeyboardInterrupt
+    with signals.held():
+        together = combined(summaries, count)
+        _write(folder, together)
+        _show(together)
+        print(f"written to {folder}", flush=True)
+        if message:
+            streams.complain(f"twin run: seed {seed}: {message}; the summary is that of {len(summaries)} of {count} seeds")
     return status
 
 
@@ -68,10 +86,6 @@ def combined(summaries: list[dict[str, Any]], wanted: int) -> dict[str, Any]:
 def _with_seed(composed: Composed, seed: int) -> Composed:
     values = deepcopy(composed.values)
     return replace(composed, values=values | {"seed": seed, "seeds": 1})
-
-
-def _one(job: Job, folder: Path) -> tuple[Outcome, dict[str, Any]]:
-    return carry_out(job, claim(folder, given=True))
 
 
 def _write(folder: Path, together: dict[str, Any]) -> None:

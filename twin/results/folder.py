@@ -14,6 +14,7 @@ from twin.results.atomic import AtomicFile, OutputError, reason
 
 CONFIG, SUMMARY, REQUESTS, STEPS = "config.yaml", "summary.json", "requests.parquet", "steps.parquet"
 REPORT, TIMELINE, DECISIONS = "report.html", "timeline.json.gz", "decisions.jsonl.gz"
+FIGURES = "figures"  # a folder
 
 
 class RunFolder:
@@ -26,6 +27,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._files: list[AtomicFile] = []
+        self._made: list[Path] = []  # folders below the run's own
 
     def __enter__(self) -> "RunFolder":
         self._make(self.path)
@@ -33,22 +35,25 @@ class RunFolder:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         files, self._files = self._files, []
-        for position, file in enumerate(files):
-            try:
+        made, self._made = self._made, []
+        try:
+            for file in files:
                 if kind is None:
                     file.commit()
-                else:
-                    file.abort()
-            except OutputError:
-                for other in files[position:]:
-                    other.abort()
-                raise
+        finally:  # those that have their name by now are no longer there under the other
+            for file in files:
+                file.abort()
+            for folder in reversed(made):
+                if not any(folder.iterdir()):
+                    folder.rmdir()
 
     @contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
         """A binary handle for the file `name`, which may lie in a folder below (`figures/load.png`)."""
         path = self.path / name
-        self._make(path.parent)
+        if not path.parent.exists():
+            self._make(path.parent)
+            self._made.append(path.parent)
         file = AtomicFile(path)
         self._files.append(file)
         try:
@@ -86,6 +91,17 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OutputError(f"cannot make the folder {path}: {reason(error)}") from error
+
+
+def refuse_obstacles(path: str | Path) -> None:
+    """Raises OutputError where a folder lies in the place of a file of a run, or a file in that of the figures' folder."""
+    path = Path(path)
+    names = (CONFIG, SUMMARY, REQUESTS, STEPS, REPORT, TIMELINE, DECISIONS)
+    for file in (*(path / name for name in names), *(path / FIGURES).glob("*.png")):
+        if file.is_dir():
+            raise OutputError(f"cannot write {file}: a folder of that name is in the way")
+    if (path / FIGURES).exists() and not (path / FIGURES).is_dir():
+        raise OutputError(f"cannot make the folder {path / FIGURES}: a file of that name is in the way")
 
 
 def ensure_writable(path: str | Path) -> None:

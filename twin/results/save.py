@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from twin.results import folder as files
-from twin.results.folder import RunFolder, plain
+from twin.results.atomic import OutputError, reason
+from twin.results.folder import RunFolder, plain, refuse_obstacles
 from twin.results.record import Record
 from twin.results.summary import Summary
 from twin.results.tables import requests_table, steps_table, write_parquet
@@ -42,12 +43,21 @@ def save_run(
     report: bool = True,
     timeline: bool = False,
 ) -> None:
-    """config.yaml, requests.parquet, steps.parquet, summary.json; then what is asked of figures, report and timeline.
+    """The numbers, then what is asked of the pictures. `config` is everything resolved, with the section of `provenance`.
 
-    The numbers are in place before the pictures are begun, so that nothing that goes wrong with these costs them. What
-    an earlier run left in the folder goes, but for decisions.jsonl.gz, which is written while a run goes on.
-    `config` is everything resolved, with the section of `provenance`. Raises OutputError.
+    What an earlier run left in the folder goes, but for decisions.jsonl.gz, which is written while a run goes on. Raises
+    OutputError; when a picture brings it about the numbers are in place.
     """
+    save_numbers(path, record, summary, config)
+    save_pictures(path, record, summary, config, figures=figures, report=report, timeline=timeline)
+
+
+def save_numbers(path: str | Path, record: Record, summary: Summary, config: Mapping[str, Any]) -> None:
+    """config.yaml, requests.parquet, steps.parquet, summary.json, all or none; pictures of an earlier run go.
+
+    Raises OutputError.
+    """
+    refuse_obstacles(path)
     with RunFolder(path) as folder:
         folder.config(config)
         tables = {files.REQUESTS: requests_table(record.requests), files.STEPS: steps_table(record.steps)}
@@ -56,6 +66,19 @@ def save_run(
                 write_parquet(table, handle)
         folder.summary(summary)
     _remove_pictures(folder.path)
+
+
+def save_pictures(
+    path: str | Path,
+    record: Record,
+    summary: Summary,
+    config: Mapping[str, Any],
+    *,
+    figures: bool = True,
+    report: bool = True,
+    timeline: bool = False,
+) -> None:
+    """What is asked of figures/, report.html and timeline.json.gz, all or none. Raises OutputError."""
     with RunFolder(path) as folder:
         if figures:
             _write_figures(folder, record, config.get("slo"))
@@ -74,11 +97,14 @@ def _write_figures(folder: RunFolder, record: Record, slo: Mapping[str, float | 
     from twin.results.style import save_png
 
     for name, figure in figures(record.requests, record.steps, slo).items():
-        with folder.writing(f"figures/{name}.png") as handle:
+        with folder.writing(f"{files.FIGURES}/{name}.png") as handle:
             save_png(figure, handle)
 
 
 def _remove_pictures(path: Path) -> None:
     """Figures of another run beside this one's numbers would be a lie."""
-    for old in (path / files.REPORT, path / files.TIMELINE, *(path / "figures").glob("*.png")):
-        old.unlink(missing_ok=True)
+    for old in (path / files.REPORT, path / files.TIMELINE, *(path / files.FIGURES).glob("*.png")):
+        try:
+            old.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"cannot remove {old}, of an earlier run: {reason(error)}") from error
