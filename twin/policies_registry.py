@@ -17,15 +17,12 @@ from typing import Any
 
 from twin.nearest import nearest
 from twin.policy import Policy
+from twin.policy_code import said, their_code
+from twin.policy_declarations import check_declarations
 from twin.policy_parameters import Parameter, PolicyFileError, parameters_of, resolved
 
 BUILT_IN = Path(__file__).resolve().parents[1] / "policies"
 ENTRY_POINTS = "twin.policies"
-# What somebody's code may raise on being imported or constructed, SyntaxError aside.
-THEIRS = (
-    *(ImportError, NameError, AttributeError, TypeError, ValueError, LookupError),
-    *(ArithmeticError, OSError, RuntimeError, AssertionError),
-)
 
 
 class UnknownPolicy(PolicyFileError):
@@ -45,16 +42,17 @@ class PolicyFile:
     def build(self, given: dict[str, Any]) -> tuple[Policy, dict[str, Any]]:
         """The policy made with these parameters, and all parameters with the defaults filled in.
 
-        Raises `PolicyFileError` for an unknown parameter, a value of another type, and what the constructor refuses.
+        Raises `PolicyFileError` for an unknown parameter, a value of another type, what the constructor refuses or raises,
+        and for a hook or declaration that is none.
         """
         values = resolved(self.name, self.parameters, given)
-        try:
-            return self.policy(**values), values
-        except ValueError as error:  # the constructor refuses a value, in its own words
-            raise PolicyFileError(f"policy={self.name}: {error}") from error
-        except THEIRS as error:
-            where = f"{self.file}:{_line_in(self.file, error)}"
-            raise PolicyFileError(f"{where}: {type(error).__name__} in the constructor: {error}") from error
+        with their_code(self.file, "in the constructor"):
+            try:
+                policy = self.policy(**values)
+            except ValueError as error:  # the constructor refuses a value, in its own words
+                raise PolicyFileError(f"policy={self.name}: {said(error)}") from error
+            check_declarations(policy, f"{self.file}:{_line_of(self.policy)}")
+        return policy, values
 
 
 def find(name: str, policy_path: str | Path | None = None) -> PolicyFile:
@@ -68,6 +66,9 @@ def find(name: str, policy_path: str | Path | None = None) -> PolicyFile:
     found = _entry_points().get(name)
     if found is not None:
         return _from_entry_point(name, found)
+    for folder in folders(policy_path):
+        if (folder / f"{name}.py").is_dir():
+            raise UnknownPolicy(f"policy={name}: {folder / f'{name}.py'} is a folder; a policy is one file")
     raise UnknownPolicy(f"policy={name}: no such policy{nearest(name, names(policy_path))}{_known(policy_path)}")
 
 
@@ -82,7 +83,7 @@ def folders(policy_path: str | Path | None = None) -> list[Path]:
 
 def names(policy_path: str | Path | None = None) -> list[str]:
     """All names that `find` would take, sorted; nothing is imported."""
-    files = {file.stem for folder in folders(policy_path) for file in folder.glob("[!_]*.py")}
+    files = {file.stem for folder in folders(policy_path) for file in folder.glob("[!_]*.py") if file.is_file()}
     return sorted(files | set(_entry_points()))
 
 
@@ -117,25 +118,12 @@ def _imported(name: str, file: Path, sha256: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module  # before it runs: dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
-    except SyntaxError as error:
+        with their_code(file, "while it was imported"):
+            spec.loader.exec_module(module)
+    except BaseException:  # Ctrl-C too: half a module must not be found again
         del sys.modules[module_name]
-        raise PolicyFileError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-    except THEIRS as error:
-        del sys.modules[module_name]
-        message = f"{file}:{_line_in(file, error)}: {type(error).__name__} while it was imported: {error}"
-        raise PolicyFileError(message) from error
+        raise
     return module
-
-
-def _line_in(file: Path, error: BaseException) -> int:
-    """The line of `file` at which the error came through it last."""
-    line, step = 1, error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename == str(file):
-            line = step.tb_lineno
-        step = step.tb_next
-    return line
 
 
 def _only_policy(module: ModuleType, file: Path) -> type[Policy]:
@@ -165,16 +153,15 @@ def _line_of(policy: type[Policy]) -> int:
 
 def _from_entry_point(name: str, point: Any) -> PolicyFile:
     where = f"policy={name}: entry point {point.value}"
-    try:
+    with their_code(where, "while it was imported"):
         policy = point.load()
-        if not (inspect.isclass(policy) and issubclass(policy, Policy)):
-            raise PolicyFileError(f"{where} is no class derived from twin.policy.Policy")
+    if not (inspect.isclass(policy) and issubclass(policy, Policy)):
+        raise PolicyFileError(f"{where} is no class derived from twin.policy.Policy")
+    try:
         file = Path(inspect.getfile(policy))
         sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-    except PolicyFileError:
-        raise
-    except (SyntaxError, *THEIRS) as error:
-        raise PolicyFileError(f"{where}: {type(error).__name__} while it was imported: {error}") from error
+    except (TypeError, OSError) as error:  # a class of no file
+        raise PolicyFileError(f"{where}: its file cannot be read: {said(error)}") from error
     return _checked(name, policy, file, sha256)
 
 

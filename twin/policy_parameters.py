@@ -102,13 +102,22 @@ def parameters_of(policy: type, where: str) -> tuple[Parameter, ...]:
             raise PolicyFileError(f"{named} has the name of an option that every policy has; choose another")
     try:
         hints = typing.get_type_hints(policy.__init__)  # type: ignore[misc]
-    except (NameError, TypeError, SyntaxError) as error:
+    except Exception as error:  # types are the author's code: looking them up may raise anything
         raise PolicyFileError(f"{where}: a type of the constructor of {policy.__name__} is unknown: {error}") from error
-    for parameter in own:
-        if not _supported(hints[parameter.name]):
-            named = f"{where}: parameter {parameter.name} of {policy.__name__}"
-            raise PolicyFileError(f"{named} must be int, float, bool, str, Literal, or one of them | None")
-    return tuple(Parameter(parameter.name, hints[parameter.name], parameter.default) for parameter in own)
+    return tuple(_parameter(policy, parameter, hints[parameter.name], where) for parameter in own)
+
+
+def _parameter(policy: type, parameter: inspect.Parameter, type_: Any, where: str) -> Parameter:
+    named = f"{where}: parameter {parameter.name} of {policy.__name__}"
+    if not _supported(type_):
+        raise PolicyFileError(f"{named} must be int, float, bool, str, Literal, or one of them | None")
+    if parameter.default is parameter.empty:
+        return Parameter(parameter.name, type_)
+    default = converted(parameter.default, type_)
+    if default is MISMATCH:
+        shown = repr(parameter.default)[:100]
+        raise PolicyFileError(f"{named} is {type_text(type_)}, but its default is {shown}")
+    return Parameter(parameter.name, type_, default)
 
 
 def _supported(type_: Any) -> bool:

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from twin.policies_registry import find, folders, names
+from twin.policy import Policy, RequestView
+from twin.policy_declarations import GROUPS, HOOKS, SWITCHES
 from twin.policy_parameters import PolicyFileError
 
 GOOD = '''"""A policy of one's own."""
@@ -166,3 +168,76 @@ def test_a_bad_file_is_one_line_with_its_place(own_folder, text, words):
 def test_a_helper_class_with_an_underscore_is_not_a_second_policy(own_folder):
     (own_folder / "mine.py").write_text(GOOD + "\n\nclass _Helper(Policy):\n    pass\n")
     assert find("mine").policy.__name__ == "Mine"
+
+
+def test_a_changed_declaration_is_known_here_too():
+    declared = {name for name, value in vars(Policy).items() if value is None} - {"group"}
+    assert set(HOOKS) == declared
+    assert all(isinstance(getattr(RequestView, name), property) for name in GROUPS)
+    assert {type(getattr(Policy, name)) for name in SWITCHES} == {bool}
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        ("raise type('Own', (Exception,), {})('so')", ["Own", "so"]),
+        ("raise MemoryError", ["MemoryError"]),
+        ("f = lambda: f()\n        f()", ["RecursionError"]),
+        ("raise SystemExit(0)", ["SystemExit", "0"]),
+        ("raise GeneratorExit", ["GeneratorExit"]),
+        ("raise OSError('a\\nb' * 99999)", ["OSError", "a ba b", "..."]),
+        ("raise type('Evil', (Exception,), {'__str__': lambda self: 1 / 0})", ["Evil", "its text raises ZeroDivisionError"]),
+    ],
+)
+def test_whatever_a_policys_code_raises_is_one_line(own_folder, raised, words):
+    in_constructor = complaint(own_folder, GOOD.replace('raise ValueError("alpha must not be negative")', raised), alpha=-1)
+    imported = complaint(own_folder, GOOD + "\n\nif True:\n    if True:\n        " + raised + "\n")
+    assert "in the constructor" in in_constructor and "while it was imported" in imported
+    for message in (in_constructor, imported):
+        assert "mine.py:" in message and len(message) < 700 and all(word in message for word in words)
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ("order = 5", ["mine.py:8:", "Mine.order=5", "order(self, request, view)"]),
+        ("schedule = 'x'", ["Mine.schedule='x'", "schedule(self, view)"]),
+        ("def order(self, request): ...", ["Mine.order", "order(request, view)"]),
+        ("group = 'nosuch'", ["Mine.group='nosuch'", "user, session"]),
+        ("group = 'computed'", ["Mine.group='computed'", "user, session"]),
+        ("group = ['user']", ["Mine.group=['user']", "user, session"]),
+        ("steady = 1", ["Mine.steady=1", "True or False"]),
+        ("dynamic = None", ["Mine.dynamic=None", "True or False"]),
+        ("preempts = 'no'", ["Mine.preempts='no'", "True or False"]),
+        ("allocator = 'page'", ["Mine.allocator='page'", "paged, contiguous"]),
+        ("allocator = None", ["Mine.allocator=None", "paged, contiguous"]),
+        ("def __init__(self, a: int = 'x'): ...", ["parameter a of Mine is int", "'x'"]),
+        ("def __init__(self, a: float = None): ...", ["parameter a of Mine is float", "None"]),
+        ("def __init__(self, a: 'typing.Nope' = 1): ...", ["a type of the constructor of Mine is unknown"]),
+        ("def __init__(self):\n        self.admit = 3", ["Mine.admit=3"]),
+    ],
+)
+def test_hooks_and_declarations_are_checked_before_the_run(own_folder, declared, words):
+    text = GOOD.partition("    def __init__")[0].replace("from typing import Literal", "import typing")
+    message = complaint(own_folder, f"{text}    {declared}\n")
+    assert "mine.py:" in message and all(word in message for word in words)
+
+
+def test_a_file_that_is_no_text_is_named(own_folder):
+    (own_folder / "mine.py").write_bytes(b"x = 1\n\0\1\2")
+    with pytest.raises(PolicyFileError, match="mine.py:1: .*null bytes"):
+        find("mine")
+
+
+def test_a_folder_with_the_name_of_a_policy_is_none(own_folder):
+    (own_folder / "mine.py").mkdir()
+    assert "mine" not in names()
+    with pytest.raises(PolicyFileError, match="^policy=mine: .*mine.py is a folder; a policy is one file$"):
+        find("mine")
+
+
+def test_all_shipped_policies_pass():
+    for name in names():
+        found = find(name)
+        if not any(parameter.required for parameter in found.parameters):
+            found.build({})

@@ -1,0 +1,55 @@
+"""Hooks and declarations of a policy, checked before anything is simulated."""
+
+import inspect
+from typing import Any
+
+from twin.policy import Policy
+from twin.policy_code import said
+from twin.policy_parameters import PolicyFileError
+
+HOOKS = {  # with what each is called
+    **{name: "request, view" for name in ("order", "admit", "mode", "reserve", "on_arrival", "on_admit", "on_finish")},
+    "chunk": "request, offered, view",
+    "victim": "running, view",
+    "schedule": "view",
+    "on_preempt": "request, mode, view",
+    "on_step": "view, batch, k",
+}
+SWITCHES = ("steady", "dynamic", "preempts", "needs_prediction")
+# What a request is and stays. Of its attributes only these can be a group: the others change while it waits.
+GROUPS = ("user", "session", "priority", "id", "arrival_s", "prompt_tokens", "deadline_s", "predicted_output")
+ALLOCATORS = ("paged", "contiguous")
+
+
+def check_declarations(policy: Policy, where: str) -> None:
+    """Raises `PolicyFileError` for a hook or declaration that is none; `where` is the class's file and line."""
+    named = f"{where}: {type(policy).__name__}"
+    for name, arguments in HOOKS.items():
+        hook = getattr(policy, name)
+        if hook is not None and not callable(hook):
+            raise PolicyFileError(f"{named}.{name}={_shown(hook)}: must be a method {name}(self, {arguments}), or None")
+        if hook is not None and not _takes(hook, arguments.count(",") + 1):
+            raise PolicyFileError(f"{named}.{name}: takes other arguments; it is called as {name}({arguments})")
+    for name in SWITCHES:
+        if type(value := getattr(policy, name)) is not bool:
+            raise PolicyFileError(f"{named}.{name}={_shown(value)}: must be True or False")
+    for name, allowed in (("group", (*GROUPS, None)), ("allocator", ALLOCATORS)):
+        if (value := getattr(policy, name)) is not None and type(value) is not str or value not in allowed:
+            words = ", ".join(map(str, allowed))
+            raise PolicyFileError(f"{named}.{name}={_shown(value)}: must be one of {words}")
+
+
+def _takes(hook: Any, count: int) -> bool:
+    try:
+        signature = inspect.signature(hook)
+    except (TypeError, ValueError):  # a built-in function without one: its call will show
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _shown(value: object) -> str:
+    return said(repr(value) if isinstance(value, str) else value)
