@@ -99,7 +99,10 @@ class Sessions:
     def arrivals(self, times: list[tuple[float, object]]) -> np.ndarray:
         """Seconds: when the session or subagent begins, plus the request's own time."""
         since = self.rows.seconds("t", [time for _, time in times])
-        return since + np.array([begin_s for begin_s, _ in times])
+        begin_s = np.array([begin_s for begin_s, _ in times])
+        for row in np.flatnonzero(~(begin_s >= 0) | (begin_s == np.inf)).tolist():
+            self.rows.reject(row, "t of its subagent must be a number, finite and not negative")
+        return since + begin_s
 
     def content(self, prompt_tokens: np.ndarray, requests: list[dict], entry: dict) -> Ragged:
         """The ids of the requests, moved to a range that is this session's."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain, repeat
 
 from traces.readers.rows import Rows, shown
 from traces.readers.source import Source
@@ -46,36 +48,76 @@ def csv_cells(source: Source, rows: Rows, required: Sequence[str], what: str) ->
     A row of another width than the header's is rejected. Raises ValueError when no table can be made of it: columns of
     `what`, which has those `required`, are missing, two have one name, there are no rows.
     """
-    lines = csv.reader(source.lines(newline=""))
-    names: list[str] = []
-    table: list[str] = []  # row after row: a million small lists would keep the garbage collector busy
+    names = header(source)
+    line, pieces = below_header(source)
+    check_names(source, line - 1, names, required, what)
+    begin = line
+    for piece in pieces:
+        table = plain_table(piece, len(names))
+        if table is None:  # quotes, blank lines, rows of another width: from here on as the csv module reads it
+            yield from quoted_cells(source, rows, names, line - 1, chain([piece], pieces), line > begin)
+            return
+        count = len(table) // len(names)
+        rows.lines = range(line, line + count)
+        line += count
+        yield {name: table[place :: len(names)] for place, name in enumerate(names)}
+    if line == begin:
+        raise ValueError(f"{source.path}: no rows below the header")
+
+
+def below_header(source: Source) -> tuple[int, Iterator[str]]:
+    """The line below the first that is not blank, and the text from there on in pieces of whole lines."""
+    pieces = source.whole_lines()
+    line, text = 1, ""
+    while not text:
+        piece = next(pieces, None)
+        if piece is None:
+            return line, iter(())
+        text = piece.lstrip()
+        line += piece.count("\n", 0, len(piece) - len(text))
+    first, end, rest = text.partition("\n")
+    if first.rstrip() != source.first_line or source.first_line.count('"') % 2 or "\r" in source.first_line:
+        raise ValueError(f"{source.path}:{line}: the header must be one line, of at most {len(source.head):,} characters")
+    return line + 1, chain([rest] if rest else [], pieces)
+
+
+def plain_table(text: str, width: int) -> list[str] | None:
+    """The cells of lines that all have `width` of them and none of which is quoted, row after row; else None."""
+    text = text.replace("\r\n", "\n").removesuffix("\n")
+    if width < 2 or '"' in text or "\r" in text:
+        return None
+    if set(map(str.count, text.split("\n"), repeat(","))) != {width - 1}:
+        return None
+    return text.replace("\n", ",").split(",")  # a million small lists would keep the garbage collector busy
+
+
+def quoted_cells(
+    source: Source, rows: Rows, names: list[str], above: int, pieces: Iterator[str], any_row: bool
+) -> Iterator[dict[str, list[str]]]:
+    """The same of any CSV, below `above` lines, with `any_row` in them or not."""
+    lines = csv.reader(chain.from_iterable(io.StringIO(piece, newline="") for piece in pieces))
+    width = len(names)
+    table: list[str] = []
     numbers: list[int] = []
-    empty = True
     try:
         for cells in lines:
             if not cells or (len(cells) == 1 and not cells[0].strip()):
-                continue
-            if not names:
-                names = [name.strip() for name in cells]
-                check_names(source, lines.line_num, names, required, what)
-                width = len(names)
                 continue
             if len(cells) != width:
                 rows.reject(len(numbers), f"{len(cells)} fields, the header has {width}")
                 cells = (cells + [""] * width)[:width]
             table += cells
-            numbers.append(lines.line_num)
+            numbers.append(above + lines.line_num)
             if len(numbers) == ROWS_AT_ONCE:
-                empty = False
                 rows.lines = numbers
                 yield {name: table[place::width] for place, name in enumerate(names)}
-                table, numbers = [], []
+                table, numbers, any_row = [], [], True
     except csv.Error as problem:
-        raise ValueError(f"{source.path}:{lines.line_num}: {problem}") from None
+        raise ValueError(f"{source.path}:{above + lines.line_num}: {problem}") from None
     if numbers:
         rows.lines = numbers
         yield {name: table[place::width] for place, name in enumerate(names)}
-    elif empty:
+    elif not any_row:
         raise ValueError(f"{source.path}: no rows below the header")
 
 

@@ -13,6 +13,7 @@ from traces.distributions import MOST
 
 Cells = Sequence[object] | np.ndarray
 ON_ERROR = ("error", "skip")
+LONGEST = 1e20  # of times in any unit: an epoch's nanoseconds are 1e18
 SURROGATE = re.compile("[\ud800-\udfff]")
 INTEGER = re.compile(r"\s*[+-]?\d{1,18}\s*")
 
@@ -79,11 +80,12 @@ class Rows:
         values = quick_floats(cells)
         if values is None:
             values = self._one_by_one(name, cells, real, absent, 0.0, np.float64)
-        outside = ~(values >= 0) | (values == math.inf)
+        outside = ~(values >= 0) | (values >= LONGEST)
         if absent is not None:
             outside &= ~np.isnan(values)
         for row in np.flatnonzero(outside):
-            self.reject(row, f"{name} is {values[row]}, must be finite and not negative")
+            right = "finite and not negative" if not 0 <= values[row] < math.inf else f"below {LONGEST:g}"
+            self.reject(row, f"{name} is {values[row]}, must be {right}")
         return values
 
     def texts(self, name: str, cells: Cells) -> list[str]:
@@ -133,7 +135,7 @@ def integer(cell: object) -> int:
     if isinstance(cell, str) and INTEGER.fullmatch(cell):
         return int(cell)
     value = cell if isinstance(cell, int) and not isinstance(cell, bool) else real(cell, "an integer")
-    if not math.isfinite(value) or value != int(value):
+    if isinstance(value, float) and not value.is_integer():  # also nan and infinities
         raise ValueError(f"is {shown(cell)}, must be an integer")
     if abs(value) > MOST:
         raise ValueError(f"is {shown(cell)}, must be at most {MOST:,}")
@@ -159,7 +161,7 @@ def quick_integers(cells: Cells) -> np.ndarray | None:
         if kinds == {int}:
             return np.array(cells, np.int64)
         if kinds == {str} and "".join(cells).isdecimal():  # type: ignore[arg-type]
-            return np.array([int(cell) for cell in cells], np.int64)  # type: ignore[call-overload]
+            return np.fromiter(map(int, cells), np.int64, len(cells))  # type: ignore[arg-type]
     except (ValueError, OverflowError):
         pass
     return None

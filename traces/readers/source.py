@@ -84,9 +84,9 @@ class Source:
         except (OSError, EOFError, zlib.error) as problem:
             raise ValueError(f"{self.path}:{line}: cannot be read: {problem}") from None
 
-    def lines(self, newline: str = "\n") -> Iterator[str]:
-        """The lines, with their ends; `newline` as in `open`: "" also takes a bare carriage return for one."""
-        return chain.from_iterable(io.StringIO(text, newline=newline) for text in self.whole_lines())
+    def lines(self) -> Iterator[str]:
+        """The lines, with their ends."""
+        return chain.from_iterable(io.StringIO(text, newline="\n") for text in self.whole_lines())
 
     def whole_lines(self) -> Iterator[str]:
         """The text in pieces that end where a line ends."""

@@ -28,6 +28,7 @@ TEXTS = ("request_id", "user", "session")
 CONTENT = ("prompt_ids", "prefix_hashes", "hash_block_tokens")
 ABSENT = {name: absent for name, (_, absent) in INTEGERS.items()} | dict.fromkeys(TIMES, np.nan) | dict.fromkeys(TEXTS, "")
 COLUMNS = (*REQUIRED, *INTEGERS, *TIMES, *TEXTS, *CONTENT)
+NO_SIZE = -1  # where a row has no hash_block_tokens
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # per second
 EPOCHS = {"ms": 1e11, "us": 1e14, "ns": 1e17}  # a first arrival from here on is a date of our age in this unit
 
@@ -132,13 +133,12 @@ class Table:
     def block_tokens(self, cells: Mapping[str, Cells]) -> int:
         """What one id of prefix_hashes covers: the option, else what the first row says."""
         tokens = self.hash_block_tokens
-        if tokens is None:
-            if "hash_block_tokens" not in cells:
-                raise ValueError(
-                    f"{self.rows.path}: prefix_hashes needs trace.hash_block_tokens, the tokens that one id covers"
-                )
-            tokens = int(self.rows.integers("hash_block_tokens", cells["hash_block_tokens"], least=1)[0])
+        if tokens is None and "hash_block_tokens" in cells:
+            sizes = self.rows.integers("hash_block_tokens", cells["hash_block_tokens"], least=1, absent=NO_SIZE)
             self.rows.check()
+            tokens = next((size for size in sizes.tolist() if size > 0), None)
+        if tokens is None:
+            raise ValueError(f"{self.rows.path}: prefix_hashes needs trace.hash_block_tokens, the tokens that one id covers")
         if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
             raise ValueError(f"trace.hash_block_tokens is {tokens}, must be an integer of at least 1")
         return tokens
@@ -148,8 +148,8 @@ class Table:
         if self.hash_block_tokens is not None or "hash_block_tokens" not in cells or self.content is None:
             return
         tokens = self.content.hash_block_tokens
-        sizes = self.rows.integers("hash_block_tokens", cells["hash_block_tokens"], least=1)
-        for row in np.flatnonzero(sizes != tokens).tolist():
+        sizes = self.rows.integers("hash_block_tokens", cells["hash_block_tokens"], least=1, absent=NO_SIZE)
+        for row in np.flatnonzero((sizes != tokens) & (sizes > 0)).tolist():
             self.rows.reject(row, f"hash_block_tokens is {sizes[row]}, but {tokens} above: one value a file")
 
 

@@ -82,6 +82,9 @@ def test_sessions_begin_at_a_rate(tmp_path):
         (_request(hash_runs=7), "hash_runs must be a list"),
         (_request(hash_runs=[[1]]), "hash_runs must be a list of [first, last], has [1]"),
         (_request(think_time=-1), "think_time is -1.0"),
+        ({"t": -3, "requests": [_request()]}, "t of its subagent must be a number"),
+        ({"t": 1e400, "requests": [_request()]}, "t of its subagent must be a number"),
+        (_request(prompt=10**400), "must be at most"),
         ("no request", "in is missing"),
     ],
 )
