@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 NO_SEAT, NO_ROOM = "no seat", "no room"
 
+Ranked = tuple[Any, float, Request]  # by (order, arrival)
+
 
 def admit_heads(state: State, batch: Batch) -> str | None:
     """Take in heads of the queue, while seats, budget and blocks last. Says why the next one was refused."""
-    preemptive = state.policy.order is not None and (state.policy.preempts or state.rules.preempt_for_seat)
+    preemptive = state.preemptive
     while state.waiting or state.swapped:
         request = _next_in_line(state, batch, preemptive) if state.swapped else state.waiting.head()
         if request is None or request in batch.preempted:
@@ -74,7 +76,7 @@ def _next_in_line(state: State, batch: Batch, preemptive: bool) -> Request | Non
         return swapped
     if swapped is None or head is None:
         return swapped or head
-    return head if _comes_before(state, head, swapped) else swapped
+    return head if _is_less(_key(state, head), _key(state, swapped)) else swapped
 
 
 def _ask(state: State, request: Request) -> Answer:
@@ -99,26 +101,24 @@ def _reject(state: State, batch: Batch, request: Request) -> None:
 def make_seat(state: State, batch: Batch, head: Request, seats: int) -> bool:
     """Take seats from running requests that come after the head in the policy's order."""
     while len(state.running) >= seats:
-        worst = _last_in_order(state, head)
-        if worst is None:
+        after = _those_after(state, head)
+        if not after:
             return False
-        _take_off(state, batch, worst)
+        _take_off(state, batch, _last_in_order(after))
     return True
 
 
 def make_room(state: State, batch: Batch, head: Request) -> bool:
     """Take blocks from the last in order, if the head comes before it and all such blocks together are enough."""
-    after = [request for request in state.running if _comes_before(state, head, request)]
+    after = _those_after(state, head)
     if not after:
         return False
     needed = blocks_reserved(state, head) if state.pool.reserves else blocks_for(head.known_tokens, state.limits.block_size)
     needed += state.watermark_blocks
-    within_reach = state.pool.num_free + sum(request.count_private_blocks() for request in after)
+    within_reach = state.pool.num_free + sum(request.count_private_blocks() for _, _, request in after)
     if needed > within_reach:
         return False
-    worst = _last_in_order(state, head)
-    assert worst is not None
-    _take_off(state, batch, worst)
+    _take_off(state, batch, _last_in_order(after))
     return True
 
 
@@ -127,22 +127,26 @@ def _key(state: State, request: Request) -> Any:
     return state.policy.order(request.view, state.view)
 
 
-def _comes_before(state: State, head: Request, request: Request) -> bool:
-    key, other = _key(state, head), _key(state, request)
+def _is_less(key: Any, other: Any) -> bool:
     try:
-        return key < other
+        return bool(key < other)
     except (TypeError, ValueError) as error:  # ValueError: the truth of an array
         raise PolicyError(f"order() returned {key!r} and {other!r}: keys must compare ({error})") from error
 
 
-def _last_in_order(state: State, head: Request) -> Request | None:
-    """The running request with the largest (order, arrival), the first in the list on a tie, if it comes after the head."""
-    after = [
-        (_key(state, request), request.arrival_s, request)
-        for request in state.running
-        if _comes_before(state, head, request)
-    ]
-    return max(after, key=itemgetter(0, 1))[-1] if after else None
+def _those_after(state: State, head: Request) -> list[Ranked]:
+    """Who runs and comes after the head in the policy's order, in running order."""
+    key = _key(state, head)
+    ranked = [(_key(state, request), request.arrival_s, request) for request in state.running]
+    return [entry for entry in ranked if _is_less(key, entry[0])]
+
+
+def _last_in_order(after: list[Ranked]) -> Request:
+    """The one with the largest (order, arrival), the first in the list on a tie."""
+    try:
+        return max(after, key=itemgetter(0, 1))[-1]
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"order() returned keys of running requests that do not compare ({error})") from error
 
 
 def _take_off(state: State, batch: Batch, victim: Request) -> None:

@@ -69,7 +69,7 @@ class Batch:
         self.regular = 0  # lazy decoders that had a token in the step before too
         self.entered: list[Request] = []  # became lazy decoders with this step
         self.asides: list[Aside] = []
-        self.by_user: Mapping[str | None, int] = MappingProxyType({})
+        self.by_user: dict[str | None, int] = {}  # tokens that it yields; only for policies with on_step
         self.scheduled: list[tuple[Request, int]] = []  # all by name, and of these who yields: only if asked for
         self.yielding: list[Request] = []
 

@@ -19,4 +19,4 @@ class InvalidTransition(PolicyError):
 
 
 class Stall(PolicyError):
-    """Something waits, nothing runs and no event is due."""
+    """Something waits, nothing runs and no event is due; or all that runs is preempted again before it yields a token."""

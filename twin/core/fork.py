@@ -26,7 +26,7 @@ def fork_samples(state: State, request: Request) -> list[Request]:
             shareable_blocks=request.shareable_blocks,
         )  # fmt: skip
         sibling.family, sibling.pool, sibling.state = family, state.pool, RUNNING
-        sibling.max_tokens, sibling.stop_after = request.max_tokens, request.stop_after
+        sibling.max_tokens = request.max_tokens  # less than was given, where max_model_len allows less
         sibling.block_table = state.pool.fork(request.block_table)
         state.table_blocks += len(sibling.block_table)
         sibling.registered_blocks, sibling.hashed_blocks = request.registered_blocks, request.hashed_blocks

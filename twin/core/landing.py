@@ -65,9 +65,7 @@ class Landing:
             decoders.enter(request, batch.number)
             batch.entered.append(request)
         if decoders.per_user is not None:
-            counts = dict(batch.by_user)
-            counts[request.user] = counts.get(request.user, 0) + 1
-            batch.by_user = counts
+            batch.by_user[request.user] = batch.by_user.get(request.user, 0) + 1
 
     # --- landing
 
@@ -163,7 +161,7 @@ class Landing:
             state.waiting.remove(request)
             return
         if request.state == SWAPPED:
-            keep_device_part(state, request)
+            keep_device_part(request)
             leave_host(state, request)
         else:
             del state.running[request]

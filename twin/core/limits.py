@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 PREEMPTION_MODES = ("recompute", "swap", "auto")
 VICTIMS = ("last", "longest", "least_computed", "most_remaining", "lowest_priority")
 ALLOCATORS = ("paged", "contiguous")
+NO_LIMIT = 1 << 30  # a max_model_len that limits nothing
 # Beyond these no pool can be made in memory; what is larger is a slip.
 MOST = {"num_blocks": 1 << 27, "num_host_blocks": 1 << 27, "block_size": 1 << 16, "max_num_seqs": 1 << 27}
 MOST |= {"max_num_batched_tokens": 1 << 40, "max_model_len": 1 << 40}
@@ -25,7 +26,7 @@ class Limits:
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 8192
     long_prefill_token_threshold: int = 0  # 0: none
-    max_model_len: int = 1 << 30
+    max_model_len: int = NO_LIMIT  # prompt and output of a request
     enable_chunked_prefill: bool = True
     enable_prefix_caching: bool = False
     watermark: float = 0.0  # share of the pool that admissions leave free while anything runs

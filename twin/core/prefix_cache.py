@@ -7,7 +7,7 @@ given out first, then the cached ones, least recently used first:
                    partly filled tails            full blocks, tail first
                                                   0 .. head: given out long ago;  a hit leaves a hole, -1
 
-The position of each hashed block in the queue is known, so a block is free exactly when its position is not before the
+The position of each registered block in the queue is known, so it is free exactly when its position is not before the
 head: giving blocks out is a slice and writes nothing.
 
 Content is known by its key, the chained hash of all blocks up to it. Several blocks may hold the same content; the oldest

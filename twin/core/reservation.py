@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twin.core.errors import PolicyError
-from twin.core.limits import blocks_for
+from twin.core.limits import NO_LIMIT, blocks_for
 from twin.core.request import Request
 
 if TYPE_CHECKING:
     from twin.core.state import State
-
-NO_LIMIT = 1 << 30  # a max_model_len that limits nothing
 
 
 def blocks_reserved(state: State, request: Request) -> int:

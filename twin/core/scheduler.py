@@ -15,7 +15,7 @@ of blocks, or a block that the refused head of the queue could share. (The calle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from operator import mul
 
 from twin.core.admission import NO_ROOM, NO_SEAT, admit_heads, order_may_help, steps_before_head_can_share
@@ -77,13 +77,9 @@ class Scheduler:
         if self.policy.on_arrival is not None:
             self.policy.on_arrival(request.view, state.view)
         self.must_ask = True
-        if state.waiting.push(request) and (self.refusal is not NO_SEAT or self._preemptive):
+        if state.waiting.push(request) and (self.refusal is not NO_SEAT or state.preemptive):
             self.refusal = None
         return None
-
-    @property
-    def _preemptive(self) -> bool:
-        return self.policy.preempts or self.rules.preempt_for_seat
 
     # --- one step
 
@@ -170,7 +166,7 @@ class Scheduler:
         state, decoders = self.state, self.state.decoders
         batch = state.in_flight.popleft()
         for request in aborted:
-            self._end(self.landing.abort, request, batch)
+            self._abort(request, batch)
         if not batch.number:
             return list(aborted)
         for request in stopped:
@@ -188,10 +184,10 @@ class Scheduler:
 
     def abort(self, request: Request) -> None:
         """A request is given up while no step is due to end: it waits, or all that runs has landed."""
-        self._end(self.landing.abort, request, None)
+        self._abort(request, None)
 
-    def _end(self, how: Callable[[Request, Batch | None], None], request: Request, batch: Batch | None) -> None:
-        how(request, batch)
+    def _abort(self, request: Request, batch: Batch | None) -> None:
+        self.landing.abort(request, batch)
         self.refusal, self.must_ask = None, True
         if self.policy.on_finish is not None:
             self.policy.on_finish(request.view, self.state.view)

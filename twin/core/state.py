@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twin.core.batch import Aside, Batch
 from twin.core.block_pool import BlockPool
+from twin.core.by_plan import PlannedStep
 from twin.core.contiguous import ContiguousPool
 from twin.core.decoders import Decoders
 from twin.core.errors import InvalidTransition, PolicyError
@@ -29,12 +30,9 @@ from twin.core.swap import swap_in, swap_out
 from twin.core.waiting import make_queue
 from twin.policy import Policy, RequestView, SystemView
 
-if TYPE_CHECKING:
-    from twin.core.by_plan import PlannedStep
-
 
 class State:
-    """All that a replica's scheduler knows. Mutated by its own methods, step.py, admission.py, by_plan.py and swap.py."""
+    """All that a replica's scheduler knows. Mutated by its own methods and by the modules of this package, nobody else."""
 
     def __init__(self, limits: Limits, policy: Policy, rules: Rules) -> None:
         self.limits, self.policy, self.rules = limits, policy, rules
@@ -62,6 +60,11 @@ class State:
         self.cache_queries = self.cache_hits = 0  # tokens, at first admissions
         self.recompute_hits = 0  # tokens, when a preempted one resumes
         self.cheaper_mode: Callable[[Request], str] | None = None  # for preemption_mode="auto", from the cost model
+
+    @property
+    def preemptive(self) -> bool:
+        """A head that was refused may take the place of running requests that come after it in the policy's order."""
+        return self.policy.order is not None and (self.policy.preempts or self.rules.preempt_for_seat)
 
     # --- tokens and blocks
 
@@ -265,8 +268,6 @@ class State:
         return None if head is None else head.view
 
     def begin_plan(self) -> PlannedStep:
-        from twin.core.by_plan import PlannedStep
-
         return PlannedStep(self)
 
     # --- for records and checks

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twin.core.limits import blocks_for
 from twin.core.request import SWAPPED, Request
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def swap_out(state: State, request: Request) -> bool:
     """Move a request that has just been taken off to the host; False if the host has no room, or nothing is written."""
     pool, table = state.pool, request.block_table
-    written = -(-request.settled_computed // pool.block_size)
+    written = blocks_for(request.settled_computed, pool.block_size)
     private = [index for index in range(written) if pool.references(table[index]) == 1]
     if not written or len(private) > len(pool.free_host):
         return False
@@ -69,13 +70,13 @@ def give_up(state: State, request: Request) -> None:
 
     Without this, swapped requests that keep shared blocks could leave too few for any of them, for ever.
     """
-    keep_device_part(state, request)
+    keep_device_part(request)
     leave_host(state, request)
     state.swaps_given_up += 1
     state.start_over(request)
 
 
-def keep_device_part(state: State, request: Request) -> None:
+def keep_device_part(request: Request) -> None:
     """Its table without the blocks that are away. What of it counted as hashed was registered when it was preempted."""
     table, hashed = request.block_table, request.hashed_blocks
     request.registered_blocks = request.hashed_blocks = sum(block is not None for block in table[:hashed])
@@ -83,6 +84,7 @@ def keep_device_part(state: State, request: Request) -> None:
 
 
 def leave_host(state: State, request: Request) -> None:
+    """Its host blocks are free; what becomes of the request is the caller's affair."""
     assert request.host_blocks is not None
     state.pool.free_host += request.host_blocks.values()
     request.host_blocks = None
