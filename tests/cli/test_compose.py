@@ -78,9 +78,9 @@ def test_a_policy_is_a_name_and_its_parameters_are_added():
 
 
 def test_hydra_users_find_what_they_know():
-    composed = compose(["hydra.run.dir=out/${policy.name}-${seed}", "seed=3", "+mine.note=x", "hydra/job_logging=none"])
+    composed = compose(["hydra.run.dir=out/${policy.name}-${seed}", "seed=3", "++slo.ttft_s=2", "hydra/job_logging=none"])
     assert str(composed.run_dir) == "out/fcfs-3" and composed.given("hydra.run.dir")
-    assert composed.values["mine"] == {"note": "x"} and "hydra" not in composed.values
+    assert composed.values["slo"]["ttft_s"] == 2 and "hydra" not in composed.values
 
 
 def test_distributions_need_no_quotes():
@@ -121,8 +121,27 @@ def test_distributions_need_no_quotes():
         ("cache.watermark=1", ["cache.watermark=1", "below 1"]),
         ("cache.allocator=page", ["cache.allocator=page", "paged or contiguous"]),
         ("policy.preemption_mode=swop", ["policy.preemption_mode=swop", "recompute or swap or auto"]),
-        ("swap.bandwidth_gib_s=nan", ["swap.bandwidth_gib_s=nan", "number above 0"]),
+        ("swap.bandwidth_gib_s=nan", ["swap.bandwidth_gib_s=nan", "a number of at least 1e-06"]),
         ("seeds=0", ["seeds=0", "at least 1"]),
+        ("+foo=1", ["foo: no such option", "scheduler"]),
+        ("++foo=1", ["foo: no such option", "scheduler"]),
+        ("+cache.blocksize=1", ["cache.blocksize: no such option; did you mean cache.block_size"]),
+        ("++swap.latency={a:1}", ["swap.latency: no such option"]),
+        ("+mine.note=x", ["mine.note: no such option"]),
+        ("hydra.run.dir=", ["hydra.run.dir: empty"]),
+        ("hydra.run.dir=null", ["hydra.run.dir=null"]),
+        ("cache.num_gpu_blocks=100000000000", ["cache.num_gpu_blocks=100000000000", "at most 134,217,728"]),
+        (f"cache.num_gpu_blocks=1{'0' * 30}", ["cache.num_gpu_blocks=", "at most 134,217,728"]),
+        (f"cache.num_gpu_blocks=1{'0' * 5000}", ["cache.num_gpu_blocks"]),
+        ("cache.num_cpu_blocks=100000000000", ["cache.num_cpu_blocks=100000000000", "at most 134,217,728"]),
+        ("cache.swap_space_gib=1e30", ["cache.swap_space_gib=1e+30", "at most"]),
+        ("cache.swap_space_gib=1e300", ["cache.swap_space_gib=1e+300", "at most"]),
+        ("cache.block_size=99999999999", ["cache.block_size=99999999999", "at most 65,536"]),
+        ("scheduler.max_num_seqs=9999999999", ["scheduler.max_num_seqs=9999999999", "at most"]),
+        ("swap.per_copy_s=1e308", ["swap.per_copy_s=1e+308", "at most"]),
+        ("swap.per_copy_s=inf", ["swap.per_copy_s=inf", "at most"]),
+        ("swap.bandwidth_gib_s=1e-300", ["swap.bandwidth_gib_s=1e-300", "at least"]),
+        ("latency=linear latency.base_s=1e308", ["latency.base_s=1e+308", "at most"]),
         ("seed=-1", ["seed=-1", "at least 0"]),
         ("warmup_s=-1", ["warmup_s=-1", "at least 0"]),
         ("output.figures=maybe", ["output.figures=maybe", "true or false"]),

@@ -131,3 +131,13 @@ def test_inter_token_latencies_of_the_warm_up_go_where_their_time_is_known():
 def test_a_negative_warm_up_is_refused():
     with pytest.raises(ValueError, match="a warm-up is not negative"):
         summarize(two(), warmup_s=-1.0)
+
+
+def test_times_beyond_all_floats_are_null():
+    made = two()
+    for name in ("finish_s", "first_token_s", "e2e_s", "ttft_s"):
+        made.requests[name] = np.full_like(made.requests[name], np.inf)
+    with np.errstate(all="ignore"):
+        summary = summarize(made)
+    assert summary["e2e_s_mean"] is None
+    assert not any(isinstance(value, float) and not np.isfinite(value) for value in summary.values())

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from twin.cli.errors import UserError, one_line
-from twin.cli.groups import choices, choices_with, flat, hydra_values, is_group
+from twin.cli.groups import HydraValues, choices, choices_with, flat, hydra_values, is_group
 from twin.cli.quoting import key_of
 from twin.nearest import nearest
 
@@ -19,7 +19,7 @@ def refuse_odd(typed: str, for_hydra: str) -> None:
 
     try:
         override = OverridesParser.create().parse_override(for_hydra)
-    except HydraException as error:
+    except (HydraException, ValueError, RecursionError) as error:  # integers of thousands of digits, lists without end
         hint = f"write key=value, with odd letters in quotes: \"{key_of(typed) or 'key'}='...'\""
         raise UserError(f"{typed}: cannot be read ({_first_line(str(error))}); {hint}") from error
     key = override.key_or_group
@@ -29,6 +29,24 @@ def refuse_odd(typed: str, for_hydra: str) -> None:
         raise UserError(f"{typed}: no option before the equals sign; write key=value")
     if is_group(key) and not override.is_delete() and not isinstance(override.value(), str):
         raise UserError(f"{typed}: {key} takes one of the names {', '.join(choices(key))}")
+
+
+def refuse_additions(typed: list[str], for_hydra: list[str], made: HydraValues) -> None:
+    """Refuses `+key=value` and `++key=value` where no option is called so: Hydra would add what nothing ever reads.
+
+    A policy's own parameters are not among them: the policy knows its own. Raises `UserError`.
+    """
+    added = [key_of(word) for word in typed if word.startswith("+")]
+    own = ("policy.", "hydra.", "hydra/")
+    added = [key.partition("@")[0] for key in added if not is_group(key) and not key.startswith(own)]
+    if not added:
+        return
+    kept = [word for word in for_hydra if not word.startswith("+")]
+    known = set(flat(hydra_values(kept).values))
+    for key in added:
+        extra = [name for name in flat(made.values) if name == key or name.startswith(f"{key}.")]
+        if any(name not in known for name in extra):
+            raise UserError(_unknown_option(key, kept))
 
 
 def explained(error: Exception, overrides: list[str]) -> str:

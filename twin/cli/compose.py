@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twin.cli.errors import UserError
+from twin.cli.errors import UserError, one_line
 from twin.cli.groups import flat, hydra_values
 from twin.cli.quoting import OVERRIDE, key_of, quoted
 
@@ -40,7 +40,7 @@ def compose(overrides: list[str]) -> Composed:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    from twin.cli.complaints import explained, refuse_odd
+    from twin.cli.complaints import explained, refuse_additions, refuse_odd
 
     for_hydra = [_for_hydra(override) for override in overrides]
     for typed, override in zip(overrides, for_hydra, strict=True):
@@ -49,6 +49,11 @@ def compose(overrides: list[str]) -> Composed:
         made = hydra_values(for_hydra)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(explained(error, for_hydra)) from error
+    except ValueError as error:  # integers of thousands of digits, say
+        raise UserError(one_line(str(error))) from error
+    refuse_additions(overrides, for_hydra, made)
+    if not made.run_dir:
+        raise UserError("hydra.run.dir: empty; give hydra.run.dir=FOLDER, or leave it out for one named after the time")
     for key, value in flat(made.values).items():
         if value == "???":  # Hydra's word for what has no default
             raise UserError(f"{key}: missing; give {key}=...")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from twin.cli.errors import UserError
 from twin.cli.groups import choices, flat
+from twin.core.limits import MOST
 
 
 class Rule(NamedTuple):
@@ -22,9 +23,20 @@ def is_number(value: Any) -> bool:
     return type(value) in (int, float) and value - value == 0
 
 
-def integer(least: int) -> Rule:
-    """An integer of at least `least`."""
-    return Rule(lambda value: type(value) is int and value >= least, f"an integer of at least {least}")
+def integer(least: int, most: int | None = None) -> Rule:
+    """An integer of at least `least` and at most `most`."""
+    if most is None:
+        return Rule(lambda value: type(value) is int and value >= least, f"an integer of at least {least}")
+    return Rule(
+        lambda value: type(value) is int and least <= value <= most, f"an integer of at least {least}, at most {most:,}"
+    )
+
+
+def number(least: float, most: float) -> Rule:
+    """A number in a range, both ends included."""
+    return Rule(
+        lambda value: is_number(value) and least <= value <= most, f"a number of at least {least:g}, at most {most:g}"
+    )
 
 
 def one_of(*names: str) -> Rule:
@@ -44,6 +56,7 @@ POSITIVE = Rule(lambda value: is_number(value) and value > 0, "a number above 0"
 NOT_NEGATIVE = Rule(lambda value: is_number(value) and value >= 0, "a number of at least 0")
 WORD = Rule(lambda value: isinstance(value, str) and value != "", "a name")
 
+LONGEST_S = 1e9  # 30 years: a step or a copy that takes longer is a slip, and its sums would overflow
 GROUPS = ("trace", "model", "gpu", "latency")  # whose options their own packages check
 RULES = {
     "policy.name": WORD,
@@ -51,24 +64,24 @@ RULES = {
     "policy.victim": or_null(one_of("last", "longest", "least_computed", "most_remaining", "lowest_priority")),
     "policy.preempt_for_seat": SWITCH,
     "policy_path": or_null(WORD),
-    "scheduler.max_num_seqs": integer(1),
-    "scheduler.max_num_batched_tokens": integer(1),
+    "scheduler.max_num_seqs": integer(1, MOST["max_num_seqs"]),
+    "scheduler.max_num_batched_tokens": integer(1, MOST["max_num_batched_tokens"]),
     "scheduler.enable_chunked_prefill": SWITCH,
-    "scheduler.long_prefill_token_threshold": integer(0),
+    "scheduler.long_prefill_token_threshold": integer(0, MOST["max_num_batched_tokens"]),
     "scheduler.async_scheduling": SWITCH,
-    "cache.block_size": integer(1),
+    "cache.block_size": integer(1, MOST["block_size"]),
     "cache.gpu_memory_utilization": SHARE,
-    "cache.num_gpu_blocks": or_null(integer(1)),
-    "cache.swap_space_gib": NOT_NEGATIVE,
-    "cache.num_cpu_blocks": or_null(integer(0)),
+    "cache.num_gpu_blocks": or_null(integer(1, MOST["num_blocks"])),
+    "cache.swap_space_gib": number(0, 2**20),
+    "cache.num_cpu_blocks": or_null(integer(0, MOST["num_host_blocks"])),
     "cache.enable_prefix_caching": SWITCH,
     "cache.kv_cache_dtype": WORD,
     "cache.watermark": SHARE_BELOW_1,
     "cache.allocator": or_null(one_of("paged", "contiguous")),
-    "parallel.tensor_parallel_size": integer(1),
-    "parallel.pipeline_parallel_size": integer(1),
-    "swap.bandwidth_gib_s": or_null(POSITIVE),
-    "swap.per_copy_s": NOT_NEGATIVE,
+    "parallel.tensor_parallel_size": integer(1, 1024),
+    "parallel.pipeline_parallel_size": integer(1, 1024),
+    "swap.bandwidth_gib_s": or_null(number(1e-6, 1e9)),
+    "swap.per_copy_s": number(0, LONGEST_S),
     "swap.overlap": SWITCH,
     "predictor.name": WORD,
     **{f"slo.{metric}_{kind}": or_null(POSITIVE) for metric in ("ttft", "tpot", "e2e") for kind in ("s", "p99")},
@@ -79,8 +92,8 @@ RULES = {
     "simulate.step_by_step": SWITCH,
     "simulate.closed_sessions": SWITCH,
     "simulate.max_wall_s": or_null(POSITIVE),
-    "seed": integer(0),
-    "seeds": integer(1),
+    "seed": integer(0, 2**63 - 1),
+    "seeds": integer(1, 10_000),
     "warmup_s": NOT_NEGATIVE,
     "warmup_requests": integer(0),
 }
@@ -96,8 +109,14 @@ def check_options(values: dict[str, Any]) -> None:
         if name not in given:
             raise UserError(f"{name}: missing; it must be {rule.words}")
         if not rule.allows(given[name]):
-            raise UserError(f"{name}={_shown(given[name])}: must be {rule.words}")
+            raise UserError(f"{name}={shown(given[name])}: must be {rule.words}")
+    for name, value in given.items():
+        if name.startswith("latency.") and name.endswith("_s") and is_number(value) and value > LONGEST_S:
+            raise UserError(f"{name}={value}: must be at most {LONGEST_S:g} seconds")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value as one writes it on the command line."""
+    if type(value) is int and abs(value) >= 10**30:
+        return f"{'-' if value < 0 else ''}(a number of more than 30 digits)"  # thousands of them Python refuses to print
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,5 +1,6 @@
 """The flat numbers of summary.json."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +44,7 @@ def summarize(
         latencies |= statistics(name, requests[name][part.measured])
     latencies |= statistics("normalized_latency_s", normalized_latency_s(record)[part.measured])
     sizes = {name: latencies.pop(name) for name in [*latencies] if name.endswith("_n")}
-    return {
+    summary = {
         "complete": record.complete,
         "requests": int(part.measured.sum()),
         **count,
@@ -69,6 +70,12 @@ def summarize(
         "warmup_requests_excluded": int((~part.measured).sum()),
         "percentile_method": METHOD,
     }
+    return {name: value if _is_defined(value) else None for name, value in summary.items()}
+
+
+def _is_defined(value: Any) -> bool:
+    """False for nan, and for infinity: sums of times beyond all floats."""
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _throughput(record: Record, part: Window) -> Summary:
