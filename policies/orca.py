@@ -27,7 +27,7 @@ class Orca(Policy):
     def __init__(self, reserve: Literal["max", "pow2", "oracle"] = "max") -> None:
         self.reserve = {"max": None, "pow2": power_of_two, "oracle": exact}[reserve]
         self.needs_prediction = reserve != "max"
-        self.plan_number = 0  # whom it concerns:
+        self.plan_number = 0  # of the plan in which it was asked last
         self.budget = 0  # tokens of that plan that are left for whole prompts
         self.last_admitted: RequestView | None = None
 

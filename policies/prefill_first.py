@@ -14,6 +14,7 @@ class PrefillFirst(Policy):
     - else one token for each running request in order of admission, taking blocks from the last admitted when they run
       out, by `policy.preemption_mode`; and, if nothing had to be preempted, the swapped ones come back while they fit.
 
+    With chunked prefill V0 itself put decodes first and mixed chunks in: see `sarathi`.
     The watermark (V0: 1 % of the blocks) is `cache.watermark`. It needs to know nothing.
 
     Parameters:

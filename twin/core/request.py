@@ -89,16 +89,16 @@ class Request:
         self.forked = False  # a block of its table may be written by a sibling too: copy before writing
         self.siblings: list[Request] = []  # all samples of one request, once forked
         self.family, self.own_from = id, 0  # before this block its content bears the family's name
-        self.admission: int = 0
-        self.base: int | None = None
-        self.entered = self.due = 0
+        self.admission: int = 0  # number of its latest admission: running order goes by it
+        self.base: int | None = None  # not None: a lazy decoder
+        self.entered = self.due = 0  # ... its first step as one, and the step with which it ends
         self.decoders: Decoders = None  # type: ignore[assignment]  # set by Decoders.enter
-        self.host_blocks: dict[int, int] | None = None
+        self.host_blocks: dict[int, int] | None = None  # place in the table -> host block, while swapped
         self.first_scheduled_s: float | None = None
         self.first_token_s: float | None = None
         self.last_token_s: float | None = None  # kept while it is not a lazy decoder
         self.finish_s: float | None = None
-        self.cached_tokens: int | None = None
+        self.cached_tokens: int | None = None  # found at its first admission
         self._view: RequestView | None = None
 
     def __repr__(self) -> str:

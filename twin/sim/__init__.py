@@ -1,4 +1,4 @@
-"""The discrete-event simulator: arrivals, replicas and links on simpy, around the scheduler of `twin.core`."""
+"""The discrete-event simulator: arrivals and a replica on simpy, around the scheduler of `twin.core`."""
 
 from twin.sim.simulation import Outcome, Setup, Simulation, simulate
 from twin.sim.swap_link import SwapCost

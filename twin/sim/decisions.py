@@ -15,11 +15,15 @@ from twin.core.scheduler import Scheduler
 
 
 class DecisionLog:
-    """Turns batches into rows. `emit` gets each row; `token_times_s` collects when each sequence's tokens came."""
+    """Turns batches into rows. `emit` gets each row.
 
-    def __init__(self, scheduler: Scheduler, emit: Callable[[dict[str, Any]], None], times: bool = False) -> None:
-        self.scheduler, self.emit = scheduler, emit
-        self.token_times_s: dict[str, list[float]] | None = {} if times else None
+    With `keep`, what a scenario tells of each sequence at the end is kept too: memory for all of the trace.
+    """
+
+    def __init__(self, scheduler: Scheduler, emit: Callable[[dict[str, Any]], None], keep: bool = False) -> None:
+        self.scheduler, self.emit, self.keep = scheduler, emit, keep
+        self.token_times_s: dict[str, list[float]] = {}  # by sequence, if kept
+        self.sequences: list[Request] = []  # those that have ended, if kept
         self.steps = 0
         self.rows: dict[Batch, dict[str, Any]] = {}  # of the batches in flight
 
@@ -55,8 +59,13 @@ class DecisionLog:
         for request in members:
             if request.state not in ENDED and request not in aborted and request.id not in row["outputs"]:
                 row["outputs"][request.id] = 1
-                if self.token_times_s is not None:
+                if self.keep:
                     self.token_times_s.setdefault(request.id, []).append(now)
+
+    def ended(self, request: Request) -> None:
+        """A sequence has ended, in whatever way."""
+        if self.keep:
+            self.sequences.append(request)
 
     def landed(self, batch: Batch, ended: list[Request]) -> None:
         """The batch has landed."""

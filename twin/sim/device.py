@@ -57,6 +57,8 @@ class VirtualDevice:
     def end(self, request: Request) -> None:
         """The request, or one of its samples, has come to its end now."""
         self.ended += 1
+        if self.log is not None:
+            self.log.ended(request)
         if self.requests.ended(request, self.now_s):
             self.after(request.index, self.now_s)
 

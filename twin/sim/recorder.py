@@ -14,6 +14,7 @@ import numpy as np
 from twin.core.batch import Batch
 from twin.core.request import ABORTED, FINISHED, Request
 from twin.core.state import State
+from twin.sim.arrivals import Workload
 
 NUMBERS = (
     "repeat", "prefill_tokens", "decode_tokens", "sequences", "context_tokens", "waiting", "running", "swapped",
@@ -23,9 +24,9 @@ NUMBERS = (
 WIDTH = len(NUMBERS)
 SUMS = [NUMBERS.index(name) for name in ("repeat", "block_steps", "token_steps")]  # of a row that grows by a step
 PEAK = NUMBERS.index("peak_blocks")  # what stands before it (but `repeat`) is as after the row's last step
-Held = tuple[int, int, int]  # while steps ran: most blocks, blocks summed over the steps, tokens likewise
 NAN = float("nan")
 
+Held = tuple[int, int, int]  # while steps ran: most blocks, blocks summed over the steps, tokens likewise
 Standing = tuple[int, int, int]  # how many wait, run, are swapped
 Footing = tuple[int, int, int, int]  # sequences in the step, and the same
 
@@ -199,7 +200,7 @@ class TokenTimes:
         }
 
 
-def request_columns(table: RequestTable, trace: Any) -> dict[str, Any]:
+def request_columns(table: RequestTable, trace: Workload) -> dict[str, Any]:
     """The columns of requests.parquet, stamps and counts beside what the trace asked for."""
     rows = len(trace)
     columns: dict[str, Any] = {

@@ -33,7 +33,7 @@ class TimeLimit(Exception):
 
 
 class Replica:
-    """The process, and what it records."""
+    """The process, and what waits at its door: arrivals in `inbox`, requests to give up in `to_abort`."""
 
     def __init__(
         self,

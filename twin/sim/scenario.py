@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from twin.core.errors import PolicyError
-from twin.core.request import Request
 from twin.policy import Policy
 from twin.sim.scenario_file import Scenario, ScenarioRequest
 from twin.sim.scenario_load import load
@@ -31,8 +30,7 @@ def play(scenario: Scenario, policy: Policy, literal: bool = False) -> Iterator[
         scenario.swap,
         predictor=(lambda row, output_tokens: output_tokens) if scenario.predictor == "oracle" else None,
     )
-    simulation = Simulation(setup, ScenarioTrace(scenario), decisions=steps.append, literal=literal, token_times=True)
-    sequences = _keep_sequences(simulation)
+    simulation = Simulation(setup, ScenarioTrace(scenario), decisions=steps.append, literal=literal, keep=True)
     failure: PolicyError | None = None
     try:
         simulation.run()
@@ -41,7 +39,7 @@ def play(scenario: Scenario, policy: Policy, literal: bool = False) -> Iterator[
     yield from steps
     if failure is not None:
         raise failure
-    yield {"summary": _summary(simulation, sequences, len(steps))}
+    yield {"summary": _summary(simulation, len(steps))}
 
 
 class ScenarioTrace:
@@ -49,7 +47,7 @@ class ScenarioTrace:
 
     name = "scenario"
     closed = None
-    turn = think_s = None
+    think_s = None
 
     def __init__(self, scenario: Scenario) -> None:
         rows: list[ScenarioRequest] = sorted(scenario.requests, key=lambda request: request.arrival_s)
@@ -84,23 +82,10 @@ def _stamps(values: list[float | None]) -> np.ndarray:
     return np.array([float("nan") if value is None else value for value in values])
 
 
-def _keep_sequences(simulation: Simulation) -> list[Request]:
-    """Requests are forgotten when they end; a scenario tells of each at the end, so they are kept as they pass."""
-    kept: list[Request] = []
-    ended = simulation.requests.ended
-
-    def keep(request: Request, now: float) -> bool:
-        kept.append(request)
-        return ended(request, now)
-
-    simulation.requests.ended = keep  # type: ignore[method-assign]
-    return kept
-
-
-def _summary(simulation: Simulation, sequences: list[Request], steps: int) -> dict[str, Any]:
+def _summary(simulation: Simulation, steps: int) -> dict[str, Any]:
     log = simulation.device.log
-    assert log is not None and log.token_times_s is not None
-    sequences.sort(key=lambda request: (request.index, request.id))
+    assert log is not None and log.keep
+    sequences = sorted(log.sequences, key=lambda request: (request.index, request.id))
     return {
         "steps": steps,
         "preemptions": sum(request.preemptions for request in sequences),

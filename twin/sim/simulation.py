@@ -75,9 +75,12 @@ class Simulation:
         step_by_step: bool = False,
         decisions: Callable[[dict[str, Any]], None] | None = None,
         literal: bool = False,
-        token_times: bool = False,
+        keep: bool = False,
     ) -> None:
-        """Raises ValueError for a policy that needs a prediction the run does not have."""
+        """`literal`: by the definition alone, for tests. `keep`: the log of decisions keeps every sequence, for scenarios.
+
+        Raises ValueError where policy, rules and predictor do not go together.
+        """
         policy, limits = setup.policy, setup.limits
         name = type(policy).__name__
         if policy.needs_prediction and setup.predictor is None:
@@ -98,7 +101,7 @@ class Simulation:
         self.arrivals.on_abort = self.replica.abort
         self.replica.aborts_come = trace.abort_s is not None
         if decisions is not None:
-            self.device.log = DecisionLog(self.scheduler, decisions, token_times)
+            self.device.log = DecisionLog(self.scheduler, decisions, keep)
 
     def _deliver(self, request: Request) -> None:
         self.replica.arrive(request)
