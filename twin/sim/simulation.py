@@ -149,9 +149,8 @@ class Simulation:
         where = f"policy {policy}, plan {self.scheduler.state.plans} {self.replica.describe()}"
         if isinstance(error, PolicyError):
             failure = type(error)(f"{where}: {error}")
-        elif (line := _line_in(_file_of(self.setup.policy), error.__traceback__)) is not None:
-            file = Path(_file_of(self.setup.policy)).name
-            failure = PolicyError(f"{where}: {file}:{line} raised {type(error).__name__}{_message_of(error)}")
+        elif (place := _place_in(self.setup.policy, error.__traceback__)) is not None:
+            failure = PolicyError(f"{where}: {place} raised {type(error).__name__}{_message_of(error)}")
         else:
             raise error
         failure.__cause__ = error
@@ -212,18 +211,15 @@ def _message_of(error: BaseException) -> str:
     return f": {message[:MOST_OF_A_MESSAGE]}" if message else ""
 
 
-def _file_of(policy: Policy) -> str:
-    code = getattr(type(policy).__init__, "__code__", None)
-    for member in vars(type(policy)).values():
-        code = getattr(member, "__code__", code)
-    return code.co_filename if code is not None else ""
-
-
-def _line_in(filename: str, traceback: TracebackType | None) -> int | None:
-    """The last line of that file which the error passed through."""
-    line = None
+def _place_in(policy: Policy, traceback: TracebackType | None) -> str | None:
+    """file:line, the last in the policy's own code, and in that of classes it derives from, that the error passed."""
+    owners = [owner for owner in type(policy).__mro__ if owner not in (Policy, object)]
+    codes = [getattr(member, "__code__", None) for owner in owners for member in vars(owner).values()]
+    files = {code.co_filename for code in codes if code is not None}
+    place = None
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == filename:
-            line = traceback.tb_lineno
+        filename = traceback.tb_frame.f_code.co_filename
+        if filename in files:
+            place = f"{Path(filename).name}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
-    return line
+    return place
