@@ -87,7 +87,7 @@ def test_ctrl_c_again_while_the_pictures_are_made_leaves_the_numbers(monkeypatch
     words = ["policy=signalling", f"policy.number={int(signal.SIGINT)}", "output.figures=true", "hydra.run.dir=out"]
     assert main(["run", *SMALL, *words]) == 130
     assert names() == NUMBERS and json.loads(Path("out/summary.json").read_text())["complete"] is False
-    assert "the numbers are saved" in capsys.readouterr().err
+    assert capsys.readouterr().err == "twin run: interrupted; what was done until then is saved, without pictures\n"
 
 
 def test_seeds_interrupted_are_summarised_as_far_as_they_went(capsys, own_folder):

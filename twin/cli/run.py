@@ -84,10 +84,9 @@ def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
         if not saved:
             release([folder])
             raise
-        outcome = outcome._replace(
-            status=signals.exit_status(),
-            message=f"{signals.in_words()} while the pictures were made; they are left out, the numbers are saved",
-        )
+        late = f"{signals.in_words()} while the pictures were made; they are left out, the numbers are saved"
+        message = f"{outcome.message}, without pictures" if outcome.message else late
+        outcome = outcome._replace(status=outcome.status or signals.exit_status(), message=message)
     return outcome, summary
 
 
