@@ -176,7 +176,8 @@ class Plan:
     def take(self, request: RequestView, tokens: int | None = None) -> bool:
         """Give the request `tokens` of its pending ones (None: as many as the budget allows).
 
-        False, and nothing is changed, where budget, seats, blocks or its pending tokens do not allow it. A request that
+        False, and nothing is changed, where budget, seats or blocks do not allow it; True also for a running request of
+        which all tokens are in flight (asynchronous scheduling): it needs nothing in this step. A request that
         waits comes in whole: all that it holds must fit, though only `tokens` of it are computed in this step.
         """
         return self._step.take(request._request, tokens)

@@ -111,3 +111,29 @@ def test_without_chunked_prefill_a_prompt_waits_for_a_budget_that_holds_it_whole
     steps, _ = played(policy, requests, 16, 4, max_num_batched_tokens=12, enable_chunked_prefill=False)
     second = {"B": 10} if policy == "prefill_first" else {"A": 1, "B": 10}
     assert scheduled(steps)[:2] == [{"A": 10}, second]
+
+
+def test_a_plan_that_preempts_until_it_fits_leaves_those_alone_who_need_nothing():
+    """Asynchronous: a request of which all tokens are in flight is no reason to preempt anybody; the pool is ample."""
+    import numpy as np
+
+    from traces.trace import Trace
+    from twin.core import Limits, Rules
+    from twin.latency.linear import LinearLatency
+    from twin.policy import Plan, Policy
+    from twin.sim import Setup, simulate
+
+    class UntilItFits(Policy):
+        def schedule(self, view):
+            plan = Plan(view)
+            for request in view.running:
+                while not plan.take(request) and plan.budget and request.state == "running":
+                    plan.preempt(plan.victim())
+            while not plan.preempted and view.num_waiting and plan.take(view.head):
+                pass
+            return plan
+
+    trace = Trace("few", np.array([0.0, 0.5, 3.0]), np.array([20, 30, 40]), np.array([5, 9, 3]))
+    setup = Setup(Limits(99), UntilItFits(), LinearLatency(base_s=1.0), Rules(async_scheduling=True))
+    outcome = simulate(setup, trace)
+    assert outcome.requests["status"] == ["finished"] * 3 and outcome.counters["preemptions"] == 0

@@ -23,7 +23,7 @@ def test_shares_are_of_steps_and_absent_features_are_never_outside():
     }
     (note,) = steps_outside(Measured(), steps)
     assert note == (
-        "latency=measured: sequences of 4 steps (40 %) outside the range 1 to 64 that it was fitted on: "
+        "latency=measured: sequences of 40 % of the steps outside the range 1 to 64 that it was fitted on: "
         "65 to 70; there it extrapolates"
     )
 

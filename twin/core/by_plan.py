@@ -43,6 +43,8 @@ class PlannedStep:
             raise IllegalPlan(f"a plan may give tokens to a request that is there: {request.id} is {request.state}")
         if request in self.preempted or request.stale:
             return False  # preempted in this step, or tokens of its last life are still in flight
+        if request.state == RUNNING and not request.pending:
+            return True  # asynchronous: all that it can still get is in flight
         wanted = state.chunk(request, request.pending, self.budget) if tokens is None else tokens
         if type(wanted) is not int or wanted < 0:
             raise IllegalPlan(f"tokens must be a positive integer: {wanted!r} for request {request.id}")

@@ -53,10 +53,14 @@ class LatencyModel:
         return {}
 
 
+class LatencyError(ValueError):
+    """The model cannot say how long a step takes."""
+
+
 def checked(duration_s: float, name: str, features: Features | tuple[int, int]) -> float:
     """The duration, if it is one."""
     if 0.0 <= duration_s < math.inf:
         return duration_s
-    raise ValueError(
+    raise LatencyError(
         f"latency={name}: a step of {features} takes {duration_s} s; the times that it is made of must be finite"
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from twin.core.batch import Features
-from twin.latency.model import LatencyModel
+from twin.latency.model import LatencyError, LatencyModel
 from twin.latency.parameters import positive
 
 
@@ -27,7 +27,7 @@ class ReplayLatency(LatencyModel):
 
     def step_s(self, features: Features) -> float:
         if self.position >= len(self.durations_s):
-            raise ValueError(
+            raise LatencyError(
                 f"latency=replay: {len(self.durations_s)} steps are recorded in {self.source or 'the list'}, "
                 f"the run wants step {self.position + 1}"
             )

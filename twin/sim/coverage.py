@@ -31,7 +31,7 @@ def steps_outside(latency: LatencyModel, steps: Mapping[str, np.ndarray]) -> lis
         if count:
             low, high = column[beyond].min(), column[beyond].max()
             notes.append(
-                f"latency={latency.name}: {name} of {count:,} steps ({100 * count / total:.2g} %) outside the range "
+                f"latency={latency.name}: {name} of {100 * count / total:.2g} % of the steps outside the range "
                 f"{least:g} to {most:g} that it was fitted on: {low:,.6g} to {high:,.6g}; there it extrapolates"
             )
     return notes

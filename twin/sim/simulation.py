@@ -16,7 +16,7 @@ from twin.core.errors import PolicyError
 from twin.core.limits import Limits, Rules
 from twin.core.request import Request
 from twin.core.scheduler import Scheduler
-from twin.latency.model import LatencyModel
+from twin.latency.model import LatencyError, LatencyModel
 from twin.policy import Policy
 from twin.sim.arrivals import Arrivals, Predictor, RequestFactory, Workload
 from twin.sim.costs import cheaper_mode
@@ -147,7 +147,9 @@ class Simulation:
         assert error is not None
         policy = type(self.setup.policy).__name__
         where = f"policy {policy}, plan {self.scheduler.state.plans} {self.replica.describe()}"
-        if isinstance(error, PolicyError):
+        if isinstance(error, LatencyError):
+            failure = PolicyError(f"{error} ({self.replica.describe()})")
+        elif isinstance(error, PolicyError):
             failure = type(error)(f"{where}: {error}")
         elif (place := _place_in(self.setup.policy, error.__traceback__)) is not None:
             failure = PolicyError(f"{where}: {place} raised {type(error).__name__}{_message_of(error)}")
