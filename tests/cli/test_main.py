@@ -24,11 +24,11 @@ def test_version_and_overview(capsys):
 @pytest.mark.parametrize(
     ("words", "said"), [([], "no command"), (["rum"], "unknown command 'rum'; did you mean run?"), (["-x"], "'-x'")]
 )
-def test_no_or_unknown_command_is_one_line_and_the_list(capsys, words, said):
+def test_no_or_unknown_command_is_one_line_with_the_list(capsys, words, said):
     assert main(words) == 2
     output = capsys.readouterr()
-    first, second = output.err.splitlines()
-    assert said in first and second == f"commands: {', '.join(COMMANDS)}" and output.out == ""
+    (line,) = output.err.splitlines()
+    assert said in line and line.endswith(f"; the commands are {', '.join(COMMANDS)}") and output.out == ""
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -68,3 +68,9 @@ def test_a_mistake_is_one_line_without_traceback_and_exit_2():
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("twin run: polcy: no such option; did you mean policy?")
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("choice", ["latency=table", "latency=replay", "model=huggingface"])
+def test_help_tells_of_an_option_that_must_be_given(capsys, choice):
+    assert main(["run", choice, "--help"]) == 0
+    assert f"{choice.partition('=')[0]}.path=???" in capsys.readouterr().out

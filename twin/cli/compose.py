@@ -30,8 +30,11 @@ class Composed:
         return any(key_of(override) == key for override in self.overrides)
 
 
-def compose(overrides: list[str]) -> Composed:
-    """Composes `conf/config.yaml` with the overrides. Raises `UserError` for any that is wrong."""
+def compose(overrides: list[str], for_help: bool = False) -> Composed:
+    """Composes `conf/config.yaml` with the overrides. Raises `UserError` for any that is wrong.
+
+    `for_help`: an option that must be given may be missing, for it is what one wants to read of.
+    """
     for override in overrides:
         if override in ("-m", "--multirun"):
             raise UserError(f"{override}: sweeps over several values come later; give each option one value")
@@ -55,7 +58,7 @@ def compose(overrides: list[str]) -> Composed:
     if not made.run_dir:
         raise UserError("hydra.run.dir: empty; give hydra.run.dir=FOLDER, or leave it out for one named after the time")
     for key, value in flat(made.values).items():
-        if value == "???":  # Hydra's word for what has no default
+        if value == "???" and not for_help:  # Hydra's word for what has no default
             raise UserError(f"{key}: missing; give {key}=...")
     return Composed(made.values, Path(made.run_dir), made.choices, tuple(overrides))
 

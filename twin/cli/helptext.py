@@ -27,7 +27,7 @@ def help_text(command: str, does: str, example: str, words: list[str], sections:
 
     `sections` restricts groups and options to those that the command reads; None shows all.
     """
-    composed = compose([word for word in words if word not in ("--help", "-h")])
+    composed = compose([word for word in words if word not in ("--help", "-h")], for_help=True)
     check_options(composed.values)
     shown = [name for name in composed.values if sections is None or name in sections]
     lines = [f"usage: python -m twin {command} [group=choice ...] [option=value ...]", "", does, ""]

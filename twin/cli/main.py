@@ -78,4 +78,4 @@ def _overview() -> str:
 
 def _not_a_command(command: str | None) -> str:
     what = "no command" if command is None else f"unknown command {command!r}{nearest(command, COMMANDS)}"
-    return f"twin: {what}\ncommands: {', '.join(COMMANDS)}"
+    return f"twin: {what}; the commands are {', '.join(COMMANDS)}"

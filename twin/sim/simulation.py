@@ -134,7 +134,14 @@ class Simulation:
             notes.append(f"stopped after simulate.max_wall_s={max_wall_s:g} seconds: these are the results so far")
         except Halt:
             failure = self._failure()
-        outcome = self._outcome(complete, time.perf_counter() - started, notes)
+        wall_s = time.perf_counter() - started
+        state = self.scheduler.state
+        for request in (*state.running, *state.waiting, *state.swapped):
+            self.requests.write(request)
+        try:
+            outcome = self._outcome(complete, wall_s, notes)
+        except KeyboardInterrupt:  # nothing is lost by it: the run has ended, what it left is gathered once more
+            outcome = self._outcome(complete, wall_s, notes)
         if failure is not None:
             outcome.notes.append(str(failure))
             failure.record = outcome
@@ -160,8 +167,6 @@ class Simulation:
 
     def _outcome(self, complete: bool, wall_s: float, notes: list[str]) -> Outcome:
         device, state = self.device, self.scheduler.state
-        for request in (*state.running, *state.waiting, *state.swapped):
-            self.requests.write(request)
         steps, tokens = device.steps.columns(), device.tokens.columns()
         block_steps, token_steps, peak_blocks = (steps.pop(name) for name in ("block_steps", "token_steps", "peak_blocks"))
         requests = request_columns(self.requests, self.trace)
