@@ -121,3 +121,14 @@ def test_the_real_gpu_run_is_met_by_the_fit_and_missed_by_kernels_alone():
     last = max(requests, key=lambda request: request["last_token_ts"])
     fitted = make_latency("fitted", {}, model(), gpu("rtx-pro-6000"))
     assert fitted.decode_step_s(1, last["input_toks"] + last["output_toks"]) == pytest.approx(1 / 87.0, rel=0.03)
+
+
+def test_a_file_fitted_for_another_machine_is_noted():
+    notes: list[str] = []
+    make_latency("fitted", {"path": "smollm2-135m_cpu"}, model("llama3.1-8b"), gpu("h100"), 1, notes)
+    assert notes == [
+        "latency.path: fitted for model=smollm2-135m, and the run has model=llama3.1-8b",
+        "latency.path: fitted for gpu=cpu, and the run has gpu=h100",
+    ]
+    make_latency("fitted", {"path": "llama3.1-8b_h100"}, model("llama3-8b"), gpu("h100"), 1, notes := [])
+    assert notes == []

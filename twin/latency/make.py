@@ -44,6 +44,8 @@ def make_latency(
         from twin.latency.table_files import read_kernel_tables
 
         check_names(where, given, ["path", *parameters_of(TableLatency)[1:]], required=["path"])
+        if notes is not None and not (given.get("host_s") or given.get("mixed_s")):
+            notes.append("latency=table: kernels alone; without host_s and mixed_s a step is 1 to 50 % too short")
         return TableLatency(read_kernel_tables(given.pop("path"), model.layers), **given)
     if name == "replay":
         from twin.latency.replay import ReplayLatency
@@ -72,7 +74,12 @@ def make_fitted(
 ) -> LatencyModel:
     check_names("latency=fitted", given, ["path"])
     if "path" in given:
-        return read_fitted(find_fitted(str(given["path"])))
+        fitted = read_fitted(find_fitted(str(given["path"])))
+        made_for = fitted.describe()
+        for what, name in (("model", SAME_SHAPE.get(model.name, model.name)), ("gpu", gpu.name)):
+            if made_for.get(what) not in (None, name) and notes is not None:
+                notes.append(f"latency.path: fitted for {what}={made_for[what]}, and the run has {what}={name}")
+        return fitted
     shipped = fitted_folder() / f"{SAME_SHAPE.get(model.name, model.name)}_{gpu.name}.yaml"
     reason = None
     if not shipped.is_file():
