@@ -63,8 +63,9 @@ class Policy:
     user; `batch.requests`: who yielded (a loop over all: use by_user where it will do)."""
 
     steady: bool = True
-    """The plan changes only at events (arrival, admission, finish, preemption). A preemptive order in which whoever runs
-    comes to stand behind whoever waits, by running alone (least attained service), is not steady."""
+    """The plan changes only at events (arrival, admission, finish, preemption). Of a preemptive order (`preempts`) this is
+    believed only where the policy says so itself: under least attained service, say, a running request comes to stand
+    behind whoever waits by running alone."""
     dynamic: bool = False
     """`order` may change while a request waits."""
     group: str | None = None

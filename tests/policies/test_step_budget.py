@@ -126,8 +126,8 @@ def test_a_plan_that_preempts_until_it_fits_leaves_those_alone_who_need_nothing(
     class UntilItFits(Policy):
         def schedule(self, view):
             plan = Plan(view)
-            for request in view.running:
-                while not plan.take(request) and plan.budget and request.state == "running":
+            for runner in view.running:
+                while not plan.take(runner) and plan.budget and runner.state == "running":
                     plan.preempt(plan.victim())
             while not plan.preempted and view.num_waiting and plan.take(view.head):
                 pass

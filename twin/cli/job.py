@@ -131,7 +131,6 @@ def build(composed: Composed, command: str) -> Job:
             swap=SwapCost(block_bytes(config, served), swap["bandwidth_gib_s"], swap["per_copy_s"], swap["overlap"]),
             predictor=_predictor(config["predictor"]["name"]),
             closed_sessions=config["simulate"]["closed_sessions"],
-            seed=config["seed"],
         )
         simulation = Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
     lines = [*trace.report.lines(), *lines, _latency_line(latency), *(f"note: {note}" for note in notes)]

@@ -189,7 +189,11 @@ class Decoders:
         if self.sharers:
             self.sharers.discard(request)
         if self.per_user is not None:
-            self.per_user[request.user] -= 1
+            left = self.per_user[request.user] - 1
+            if left:
+                self.per_user[request.user] = left
+            else:
+                del self.per_user[request.user]
         request.settled_generated = request.generated
         request.settled_computed = base + self.launched
         request.placeholders = self.launched - max(self.landed, request.entered - 1)

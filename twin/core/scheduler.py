@@ -49,6 +49,8 @@ class Scheduler:
             self.state.decoders.per_user = {}
         self.refusal: str | None = None
         self.must_ask = True  # schedule() has to be asked before the next fast-forward
+        # A preemptive order may come to set a running request behind one that waits, while nothing else happens.
+        self.keys_may_cross = policy.preempts and not any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])
         self.landing = Landing(self.state)
         self.held = (0, 0, 0)  # of the last stretch: most blocks held in a step, blocks summed over its steps, tokens
 
@@ -207,7 +209,7 @@ class Scheduler:
         state, decoders = self.state, self.state.decoders
         if state.prefills or state.ending or not decoders.count or not self.policy.steady:
             return 0
-        if self.refusal is None and (state.waiting or state.swapped):
+        if (self.refusal is None or self.keys_may_cross) and (state.waiting or state.swapped):
             return 0
         if (self.policy.schedule is not None and self.must_ask) or decoders.count > self.limits.max_num_batched_tokens:
             return 0

@@ -41,7 +41,6 @@ class Setup:
     swap: SwapCost = field(default_factory=SwapCost)
     predictor: Predictor | None = None
     closed_sessions: bool = False  # turns of a session follow the answer before them, not the trace's times
-    seed: int = 0
 
 
 @dataclass
