@@ -22,8 +22,9 @@ NUMBERS = (
     "swapped_out_blocks",
 )  # fmt: skip
 WIDTH = len(NUMBERS)
-SUMS = [NUMBERS.index(name) for name in ("repeat", "block_steps", "token_steps")]  # of a row that grows by a step
+SUMS = [NUMBERS.index(name) for name in ("block_steps", "token_steps")]  # of a row that grows by a step
 PEAK = NUMBERS.index("peak_blocks")  # what stands before it (but `repeat`) is as after the row's last step
+MOST_ROWS = 4096
 NAN = float("nan")
 
 Held = tuple[int, int, int]  # while steps ran: most blocks, blocks summed over the steps, tokens likewise
@@ -45,7 +46,8 @@ class StepTable:
 
     def __init__(self, replica: int, num_blocks: int) -> None:
         self.replica, self.num_blocks = replica, num_blocks
-        self.numbers = array("q")  # NUMBERS, row after row
+        self.rows: list[tuple[int, ...]] = []  # NUMBERS each, the last ones; the last may still grow
+        self.numbers = array("q")  # those before, row after row
         self.start_s, self.end_s = array("d"), array("d")
         self.steps = 0
         self.after: Footing | None = None  # what the last row left, which equal steps would continue
@@ -83,21 +85,31 @@ class StepTable:
 
     def _write(self, numbers: tuple[int, ...], start_s: float, end_s: float, continues: Footing | None) -> None:
         self.steps += numbers[0]
+        rows = self.rows
         if continues is not None and continues == self.after and start_s == self.end_s[-1]:
-            row = self.numbers[-WIDTH:]
+            last = rows[-1]
+            row = [last[0] + numbers[0], *numbers[1:]]
+            row[PEAK] = max(last[PEAK], numbers[PEAK])
             for place in SUMS:
-                row[place] += numbers[place]
-            row[PEAK] = max(row[PEAK], numbers[PEAK])
-            row[1:PEAK] = array("q", numbers[1:PEAK])
-            self.numbers[-WIDTH:] = row
+                row[place] = last[place] + numbers[place]
+            rows[-1] = tuple(row)
             self.end_s[-1] = end_s
             return
-        self.numbers.extend(numbers)
+        if len(rows) > MOST_ROWS:
+            self._pack()
+        rows.append(numbers)
         self.start_s.append(start_s)
         self.end_s.append(end_s)
 
+    def _pack(self) -> None:
+        """Rows as plain numbers take a quarter of the memory."""
+        self.numbers.frombytes(np.array(self.rows, dtype=np.int64).tobytes())
+        self.rows.clear()
+
     def columns(self) -> dict[str, np.ndarray]:
         """The columns by name; the rows' integers as they were added, what follows from them made here."""
+        if self.rows:
+            self._pack()
         table = np.frombuffer(self.numbers, dtype=np.int64).reshape(-1, WIDTH)
         columns = {name: table[:, place].copy() for place, name in enumerate(NUMBERS)}
         columns["replica"] = np.full(len(table), self.replica)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from twin.sim.recorder import RequestTable, request_columns
 from twin.sim.replica import Halt, Replica, TimeLimit
 from twin.sim.swap_link import SwapCost, SwapLink
 
+SELDOM = (100_000, 20, 100)  # for the collector of cycles: a run makes few, and to look for them costs a tenth of it
 MOST_OF_A_MESSAGE = 300  # characters of a policy's own error
 
 
@@ -122,6 +124,8 @@ class Simulation:
 
         self.replica.on_tick = tick
         failure: PolicyError | None = None
+        thresholds = gc.get_threshold()
+        gc.set_threshold(*SELDOM)
         try:
             self.env.run()
             complete = True
@@ -133,6 +137,8 @@ class Simulation:
             notes.append(f"stopped after simulate.max_wall_s={max_wall_s:g} seconds: these are the results so far")
         except Halt:
             failure = self._failure()
+        finally:
+            gc.set_threshold(*thresholds)
         wall_s = time.perf_counter() - started
         state = self.scheduler.state
         for request in (*state.running, *state.waiting, *state.swapped):
