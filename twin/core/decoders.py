@@ -114,7 +114,7 @@ class Decoders:
         if takers:
             for request, block in zip(takers, pool.take(len(takers)), strict=True):
                 request.block_table.append(block)
-        return [len(bucket) for bucket in buckets]
+        return list(map(len, buckets))
 
     def register(self, pool: BlockPool, upto: int) -> None:
         """Enter the blocks that others may share, filled by tokens known when step `upto` is launched or landed."""
