@@ -1,5 +1,7 @@
 """Who arrives when another ends: closed loops, and sessions turn by turn. And when an arrival is seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,14 @@ def test_a_turn_follows_the_answer_before_it() -> None:
     assert requests["arrival_s"].tolist() == [0.0, 9.3]
 
 
+def test_a_deadline_keeps_its_distance_from_the_arrival_that_came() -> None:
+    """Recorded: arrival 1, due at 6, five seconds later; it arrives at 9.3."""
+    due = replace(SESSION, deadline_s=np.array([np.nan, 6.0]))
+    assert serve(due, LinearLatency(base_s=7.3)).requests["deadline_s"].tolist()[1] == 6.0
+    closed = serve(due, LinearLatency(base_s=7.3), closed_sessions=True).requests["deadline_s"]
+    assert np.isnan(closed[0]) and closed[1] == 9.3 + 5.0
+
+
 def test_an_open_loop_keeps_the_arrivals_of_the_trace() -> None:
     """cli-05"""
     assert serve(SESSION, LinearLatency(base_s=7.3)).requests["arrival_s"].tolist() == [0.0, 1.0]
@@ -70,7 +80,7 @@ def test_sessions_do_not_wait_for_one_another() -> None:
 
 def test_sessions_cannot_be_closed_without_that_column() -> None:
     trace = Trace("plain", np.zeros(1), np.ones(1), np.ones(1))
-    with pytest.raises(ValueError, match="trace plain: sessions cannot be closed, it has no column session"):
+    with pytest.raises(ValueError, match="closed_sessions=true needs sessions, and trace plain has none"):
         serve(trace, LinearLatency(base_s=1.0), closed_sessions=True)
 
 

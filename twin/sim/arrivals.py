@@ -63,6 +63,7 @@ class RequestFactory:
         self.max_tokens = _listed(trace.max_tokens)
         self.priority, self.samples = _listed(trace.priority), _listed(trace.n)
         self.deadline_s = _listed(trace.deadline_s)
+        self.recorded_s: list[float] = trace.arrival_s.tolist() if self.deadline_s is not None else []
         self.prefix = trace.prefix if caches else None
         self.shareable = None if self.prefix is None else self.prefix.shareable_tokens().tolist()
 
@@ -74,6 +75,8 @@ class RequestFactory:
             keys = self.prefix.block_keys(row, self.block_size, self.shareable[row] // self.block_size)
         max_tokens = None if self.max_tokens is None or self.max_tokens[row] < 0 else self.max_tokens[row]
         deadline_s = None if self.deadline_s is None else self.deadline_s[row]
+        if deadline_s is not None and arrival_s != (recorded_s := self.recorded_s[row]) and recorded_s == recorded_s:
+            deadline_s += arrival_s - recorded_s  # a closed session: it keeps its distance from the arrival
         return Request(
             self.ids[row], arrival_s, self.prompt_tokens[row], output, max_tokens,
             index=row,
@@ -157,7 +160,7 @@ class Arrivals:
 def _turns(trace: Workload) -> dict[int, int]:
     """Row of a turn -> row of the next turn of its session, in order of arrival."""
     if trace.session is None:
-        raise ValueError(f"trace {trace.name}: sessions cannot be closed, it has no column session")
+        raise ValueError(f"simulate.closed_sessions=true needs sessions, and trace {trace.name} has none (column session)")
     last: dict[str, int] = {}
     following: dict[int, int] = {}
     for row, session in enumerate(trace.session):

@@ -130,6 +130,7 @@ class RequestTable:
         self.generated_tokens, self.cached_tokens = array("q", zeros), array("q", zeros)
         self.preemptions, self.swap_outs = array("q", zeros), array("q", zeros)
         self.recomputed_tokens = array("q", zeros)
+        self.deadline_s = array("d", blank)
         self.status = ["unfinished"] * rows
         self.reason = [""] * rows
         self.open_samples: dict[int, int] = {}
@@ -137,6 +138,8 @@ class RequestTable:
     def arrived(self, request: Request) -> None:
         row = request.index
         self.arrival_s[row] = request.arrival_s
+        if request.deadline_s is not None:
+            self.deadline_s[row] = request.deadline_s
         if request.samples > 1:
             self.open_samples[row] = request.samples
 
@@ -225,7 +228,7 @@ def request_columns(table: RequestTable, trace: Workload) -> dict[str, Any]:
         "session": trace.session if trace.session is not None else [""] * rows,
         "priority": trace.priority if trace.priority is not None else np.zeros(rows, dtype=np.int64),
         "replica": np.zeros(rows, dtype=np.int64),
-        "deadline_s": trace.deadline_s if trace.deadline_s is not None else np.full(rows, NAN),
+        "deadline_s": np.array(table.deadline_s),
     }
     columns |= {name: np.array(getattr(table, name)) for name in STAMPS_AND_COUNTS}
     if trace.n is not None:
