@@ -245,3 +245,14 @@ class Arrays(Policy):
 def test_keys_without_an_order_are_the_policys_error() -> None:
     with pytest.raises(PolicyError, match="order\\(\\) returned .*: keys must compare"):
         simulate(setup(Arrays()), TRACE)
+
+
+def test_rejections_are_noted_with_their_number_and_the_first_reason() -> None:
+    trace = Trace(
+        "long", np.array([0.0, 0.0, 1.0]), np.array([8, 500, 900]), np.array([2, 2, 2]), request_id=["a", "b", "c"]
+    )
+    assert simulate(setup(Policy()), trace).notes == []
+    few = Setup(Limits(num_blocks=30), Policy(), LinearLatency(base_s=1.0))
+    assert simulate(few, trace).notes == [
+        "2 of 3 requests were rejected, first b: 501 tokens need 32 blocks, num_gpu_blocks=30"
+    ]

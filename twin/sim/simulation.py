@@ -15,7 +15,7 @@ import simpy
 
 from twin.core.errors import PolicyError
 from twin.core.limits import Limits, Rules
-from twin.core.request import Request
+from twin.core.request import REJECTED, Request
 from twin.core.scheduler import Scheduler
 from twin.latency.model import LatencyError, LatencyModel
 from twin.policy import Policy
@@ -170,6 +170,15 @@ class Simulation:
         failure.__cause__ = error
         return failure
 
+    def _rejections(self) -> list[str]:
+        """How many were rejected, and why the first of them."""
+        table, ids = self.requests, self.trace.ids()
+        rejected = [row for row, status in enumerate(table.status) if status == REJECTED]
+        if not rejected:
+            return []
+        first = rejected[0]
+        return [f"{len(rejected):,} of {len(ids):,} requests were rejected, first {ids[first]}: {table.reason[first]}"]
+
     def _outcome(self, complete: bool, wall_s: float, notes: list[str]) -> Outcome:
         device, state = self.device, self.scheduler.state
         steps, tokens = device.steps.columns(), device.tokens.columns()
@@ -193,7 +202,8 @@ class Simulation:
         return Outcome(
             requests, steps, tokens["itl_s"], tokens["itl_count"], tokens["itl_at_s"], block_steps, token_steps,
             peak_blocks, num_blocks=state.pool.num_blocks, block_size=state.pool.block_size, complete=complete,
-            wall_s=wall_s, end_s=device.now_s, counters=counters, notes=notes + steps_outside(self.setup.latency, steps),
+            wall_s=wall_s, end_s=device.now_s, counters=counters,
+            notes=notes + self._rejections() + steps_outside(self.setup.latency, steps),
         )  # fmt: skip
 
 
