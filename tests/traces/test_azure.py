@@ -71,6 +71,7 @@ def test_a_malformed_row_is_named_by_line_or_dropped_with_count(tmp_path, row, p
     trace = _open(tmp_path, text, on_error="skip")
     assert trace.prompt_tokens.tolist() == [374, 7] and trace.arrival_s.tolist() == [0, 1]
     assert trace.report.dropped == {"malformed rows": 1}
+    assert trace.report.notes[0].startswith("the first malformed row: ") and f"azure.csv{problem}" in trace.report.notes[0]
 
 
 def test_nothing_left_is_an_error(tmp_path):

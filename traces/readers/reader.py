@@ -87,6 +87,8 @@ def assembled(rows: Rows, report: Report, columns: Columns, hash_block_tokens: i
     """
     report.read = rows.read
     report.drop("malformed rows", rows.malformed)
+    if rows.malformed:
+        report.notes.append(f"the first malformed row: {rows.first_problem}")
     answered = np.asarray(columns.get("output_tokens", ())) > 0
     report.drop("no output tokens", int(np.count_nonzero(~answered)))
     kept = np.flatnonzero(answered)

@@ -32,6 +32,7 @@ class Rows:
         self.problems: dict[int, str] = {}  # by row, of those at hand
         self.read = 0  # rows finished
         self.malformed = 0  # of these
+        self.first_problem = ""  # where the first malformed row stands, and what is wrong with it
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -58,6 +59,9 @@ class Rows:
         mask = self.unproblematic()
         self.read += len(self)
         self.malformed += len(self.problems)
+        if self.problems and not self.first_problem:
+            row = min(self.problems)
+            self.first_problem = f"{self.path}:{self.lines[row]}: {self.problems[row]}"
         self.lines, self.problems = [], {}
         return mask
 
