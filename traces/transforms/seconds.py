@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from traces.choices import check_pairs, pick
 from traces.distributions import positive
 from traces.expressions import Pair, build
 from traces.streams import Stream
@@ -94,21 +95,10 @@ class Choice(Seconds):
     FORM = "choice(a:p,b:q)"
 
     def __post_init__(self) -> None:
-        if not self.pairs or not all(isinstance(pair, Pair) for pair in self.pairs):
-            raise ValueError("choice takes value:probability, one or more")
-        for pair in self.pairs:
-            not_negative("value", pair.value)
-            if not 0 <= pair.weight <= 1:
-                raise ValueError(f"the probability of {pair.value} is {pair.weight}, must be from 0 to 1")
-        total = math.fsum(pair.weight for pair in self.pairs)
-        if abs(total - 1) > 1e-6:
-            raise ValueError(f"the probabilities sum to {total:g}, not to 1")
+        check_pairs(self.pairs, not_negative)
 
     def sample(self, stream: Stream, index: np.ndarray) -> np.ndarray:
-        possible = [pair for pair in self.pairs if pair.weight > 0]
-        bounds = np.cumsum([pair.weight for pair in possible])[:-1]  # the last takes what rounding leaves
-        values = np.array([float(pair.value) for pair in possible])
-        return values[np.searchsorted(bounds, stream.uniforms(index), side="right")]
+        return pick(self.pairs, stream.uniforms(index), np.float64)
 
 
 SECONDS: dict[str, type[Seconds]] = {

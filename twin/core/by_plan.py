@@ -24,8 +24,7 @@ class PlannedStep:
     def __init__(self, state: State) -> None:
         self.state = state
         self.budget = state.limits.max_num_batched_tokens
-        alone = len(state.running) + len(state.waiting) + len(state.swapped) == 1
-        state.chunk_limit = 0 if alone else state.limits.long_prefill_token_threshold
+        state.set_chunk_limit()
         self.given: dict[Request, int] = {}
         self.preempted: dict[Request, str] = {}
         self.admitted: list[Request] = []

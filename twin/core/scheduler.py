@@ -117,8 +117,7 @@ class Scheduler:
 
     def _by_rules(self) -> Batch:
         state = self.state
-        alone = len(state.running) + len(state.waiting) + len(state.swapped) == 1
-        state.chunk_limit = 0 if alone else self.limits.long_prefill_token_threshold
+        state.set_chunk_limit()
         batch = None if self.literal else shortcut(state)
         if batch is None:
             batch = walk(state)

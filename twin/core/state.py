@@ -68,6 +68,11 @@ class State:
 
     # --- tokens and blocks
 
+    def set_chunk_limit(self) -> None:
+        """At the start of a step: a request that is alone is spared the threshold."""
+        alone = len(self.running) + len(self.waiting) + len(self.swapped) == 1
+        self.chunk_limit = 0 if alone else self.limits.long_prefill_token_threshold
+
     def chunk(self, request: Request, pending: int, budget: int) -> int:
         """How many of its pending tokens a step gives to a request that is not a lazy decoder."""
         tokens = pending
