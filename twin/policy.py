@@ -37,7 +37,11 @@ class Policy:
     """
 
     order: Callable[..., Any] | None = None
-    """order(request, view) -> key; the smallest goes first. None: order of arrival, preempted ones in front."""
+    """order(request, view) -> key; the smallest goes first. None: order of arrival, preempted ones in front. It is asked
+    when a request comes into the queue; where a key changes later, say so: `view.reorder(request)`, or `dynamic`."""
+    pick: Callable[..., Any] | None = None
+    """pick(view) -> the waiting request that is the head of the queue, or None: nobody for now. For a policy that keeps the
+    queue itself: `on_wait` tells of each that comes into it, and one that has left it is no longer `state` "waiting"."""
     admit: Callable[..., Any] | None = None
     """admit(request, view) -> ADMIT | LATER | NEVER: may the head of the queue come in? None: if it fits."""
     chunk: Callable[..., Any] | None = None
@@ -45,13 +49,23 @@ class Policy:
     victim: Callable[..., Any] | None = None
     """victim(running, view) -> the running request that gives up its blocks. None: the last admitted."""
     mode: Callable[..., Any] | None = None
-    """mode(request, view) -> "recompute" | "swap" for a victim. None: the option `policy.preemption_mode`."""
+    """mode(request, view) -> "recompute" | "swap" | "keep" for a victim. None: the option `policy.preemption_mode`.
+    "keep" takes the seat alone: its blocks stay where they are until somebody needs them (then they are swapped out, or
+    given up where the host has no room)."""
+    background: Callable[..., Any] | None = None
+    """background(view) -> [(request, "out" | "in"), ...]: moves of swapped requests between device and host ahead of need,
+    asked once a step, after it is put together. "out": the blocks of a kept request; "in": they come back, if blocks are
+    free, and the request stands ready. A move that cannot be made is left out."""
     reserve: Callable[..., Any] | None = None
     """reserve(request, view) -> tokens that the contiguous allocator sets aside. None: max_model_len."""
     schedule: Callable[..., Any] | None = None
     """schedule(view) -> Plan: the whole step at once. None: the vLLM V1 step with the hooks above."""
+    on_plan: Callable[..., Any] | None = None
+    """on_plan(view): a step is about to be put together (not told of steps that are certain to be decodes alone)."""
     on_arrival: Callable[..., Any] | None = None
     """on_arrival(request, view)"""
+    on_wait: Callable[..., Any] | None = None
+    """on_wait(request, view): it comes into the waiting queue: at its arrival, or back from a preemption by recompute."""
     on_admit: Callable[..., Any] | None = None
     """on_admit(request, view)"""
     on_preempt: Callable[..., Any] | None = None
@@ -66,8 +80,14 @@ class Policy:
     """The plan changes only at events (arrival, admission, finish, preemption). Of a preemptive order (`preempts`) this is
     believed only where the policy says so itself: under least attained service, say, a running request comes to stand
     behind whoever waits by running alone."""
+    steady_steps: Callable[..., Any] | None = None
+    """steady_steps(view) -> k: for so many steps at least, if all are decodes and nothing else happens, its decisions stay
+    what they are now. Asked while somebody waits. None: for as many as nothing happens (see `steady`)."""
+    steady_until: Callable[..., Any] | None = None
+    """steady_until(view) -> seconds: a time before which its decisions stay what they are now. None: no time matters."""
     dynamic: bool = False
-    """`order` may change while a request waits."""
+    """`order` may change while a request waits: it is asked of all that wait, again and again. Rather than that, say which
+    changed, `view.reorder(request)`."""
     group: str | None = None
     """... and then depends on this attribute of a request alone; order of arrival inside a group."""
     preempts: bool = False
@@ -108,6 +128,10 @@ class RequestView:
     pending = property(lambda self: self._request.pending, doc="tokens a step may give it; 1: it decodes")
     preemptions = property(lambda self: self._request.preemptions)
     blocks = property(lambda self: len(self._request.block_table))
+    prefix_keys = property(
+        lambda self: self._request.prompt_keys(),
+        doc="one key a full block of the prompt that others may share: equal keys, equal content up to there",
+    )
     private_blocks = property(lambda self: self._request.count_private_blocks())
     host_blocks = property(lambda self: len(self._request.host_blocks or ()))
     cached_tokens = property(
@@ -139,6 +163,10 @@ class SystemView:
     swapped = property(lambda self: [request.view for request in self._state.swapped])
     free_blocks = property(lambda self: self._state.pool.num_free)
     free_host_blocks = property(lambda self: len(self._state.pool.free_host))
+
+    def reorder(self, request: RequestView) -> None:
+        """`order` has another key for this waiting request now; it takes its new place in the queue."""
+        self._state.reorder(request._request)
 
 
 class Plan:

@@ -8,10 +8,13 @@ from twin.policy_code import said
 from twin.policy_parameters import PolicyFileError
 
 HOOKS = {  # with what each is called
-    **{name: "request, view" for name in ("order", "admit", "mode", "reserve", "on_arrival", "on_admit", "on_finish")},
+    **{
+        name: "request, view"
+        for name in ("order", "admit", "mode", "reserve", "on_arrival", "on_wait", "on_admit", "on_finish")
+    },
+    **{name: "view" for name in ("pick", "background", "on_plan", "steady_steps", "steady_until", "schedule")},
     "chunk": "request, offered, view",
     "victim": "running, view",
-    "schedule": "view",
     "on_preempt": "request, mode, view",
     "on_step": "view, batch, k",
 }

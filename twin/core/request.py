@@ -153,6 +153,11 @@ class Request:
             self._view = RequestView(self)
         return self._view
 
+    def prompt_keys(self) -> tuple[Any, ...]:
+        """The keys of the full blocks of its prompt, as far as it has keys that others may have too."""
+        block_size = 1 if self.pool is None else self.pool.block_size
+        return tuple(self.block_keys[: min(self.shareable_blocks, self.prompt_tokens // block_size)])
+
     def count_private_blocks(self) -> int:
         pool = self.pool
         return sum(block is not None and pool.references(block) == 1 for block in self.block_table) if pool else 0
