@@ -21,7 +21,7 @@ from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
 from twin.core.request import REJECTED, SWAPPED, Request
 from twin.core.reservation import blocks_reserved
-from twin.core.swap import give_up
+from twin.core.swap import give_up, in_line
 from twin.policy import Answer
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def admit_heads(state: State, batch: Batch) -> str | None:
     preemptive = state.preemptive
     while state.waiting or state.swapped:
         request = _next_in_line(state, batch, preemptive) if state.swapped else state.waiting.head()
-        if request is None or request in batch.preempted:
+        if request is None or request in batch.preempted or request.stale:
             return NO_ROOM
         seats = state.limits.max_num_seqs - state.unforked_seats
         wanted = seats - (request.samples - 1)
@@ -46,9 +46,10 @@ def admit_heads(state: State, batch: Batch) -> str | None:
         if batch.budget <= 0:
             return NO_ROOM
         if state.policy.admit is not None:
-            answer = _ask(state, request)
+            answer = ask(state, request)
             if answer == Answer.NEVER:
-                _reject(state, batch, request)
+                reject(state, request)
+                batch.rejected.append(request)
                 continue
             if answer == Answer.LATER:
                 return NO_ROOM
@@ -71,7 +72,7 @@ def _next_in_line(state: State, batch: Batch, preemptive: bool) -> Request | Non
     Under a preemptive order a waiting request may come before them: else it would preempt in vain.
     """
     head = state.waiting.head()
-    swapped = None if batch.preempted else state.swapped[0]
+    swapped = None if batch.preempted else in_line(state)[0]
     if not preemptive:
         return swapped
     if swapped is None or head is None:
@@ -79,7 +80,8 @@ def _next_in_line(state: State, batch: Batch, preemptive: bool) -> Request | Non
     return head if _is_less(_key(state, head), _key(state, swapped)) else swapped
 
 
-def _ask(state: State, request: Request) -> Answer:
+def ask(state: State, request: Request) -> Answer:
+    """What the policy says of a request that would come in."""
     assert state.policy.admit is not None
     answer = state.policy.admit(request.view, state.view)
     if answer not in (Answer.ADMIT, Answer.LATER, Answer.NEVER):
@@ -87,12 +89,12 @@ def _ask(state: State, request: Request) -> Answer:
     return Answer(answer)
 
 
-def _reject(state: State, batch: Batch, request: Request) -> None:
+def reject(state: State, request: Request) -> None:
+    """The policy never takes it."""
     if request in state.swapped:
         raise PolicyError(f"admit() answered NEVER for request {request.id}, which has run already")
     state.waiting.pop(request)
     request.state, request.reason = REJECTED, f"policy {type(state.policy).__name__} answered NEVER"
-    batch.rejected.append(request)
 
 
 # --- preemptive orders
@@ -104,7 +106,7 @@ def make_seat(state: State, batch: Batch, head: Request, seats: int) -> bool:
         after = _those_after(state, head)
         if not after:
             return False
-        _take_off(state, batch, _last_in_order(after))
+        _take_off(state, batch, _last_in_order(after), seat=True)
     return True
 
 
@@ -149,7 +151,7 @@ def _last_in_order(after: list[Ranked]) -> Request:
         raise PolicyError(f"order() returned keys of running requests that do not compare ({error})") from error
 
 
-def _take_off(state: State, batch: Batch, victim: Request) -> None:
+def _take_off(state: State, batch: Batch, victim: Request, seat: bool = False) -> None:
     """Preempt in the waiting phase: what this step had given the victim returns to the budget."""
     given = 1 if victim.base is not None else 0
     for place, (request, tokens) in enumerate(batch.chunks):
@@ -158,7 +160,7 @@ def _take_off(state: State, batch: Batch, victim: Request) -> None:
             del batch.chunks[place]
             break
     batch.budget += given
-    batch.preempted = {**batch.preempted, victim: state.preempt(victim, given)}
+    batch.preempted = {**batch.preempted, victim: state.preempt(victim, given, seat=seat)}
 
 
 # --- how long a refusal stands

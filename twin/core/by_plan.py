@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twin.core.admission import ask, reject
 from twin.core.batch import Batch
 from twin.core.errors import IllegalPlan
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
 from twin.core.step import complete, give, place_of_victim
 from twin.core.swap import give_up
+from twin.policy import Answer
 
 if TYPE_CHECKING:
     from twin.core.state import State
@@ -29,6 +31,7 @@ class PlannedStep:
         self.preempted: dict[Request, str] = {}
         self.admitted: list[Request] = []
         self.swapped_in: list[Request] = []
+        self.rejected: list[Request] = []
 
     def take(self, request: Request, tokens: int | None) -> bool:
         state = self.state
@@ -53,6 +56,8 @@ class PlannedStep:
             granted = self._continue(request, wanted)
         elif len(state.running) + state.unforked_seats + request.samples > state.limits.max_num_seqs:
             return False
+        elif state.policy.admit is not None and not self._may_come_in(request):
+            return False
         else:
             granted = self._bring_in(request, wanted)
         if not granted:
@@ -76,10 +81,18 @@ class PlannedStep:
             raise IllegalPlan(f"no more than what is pending: {tokens} > {request.pending} for request {request.id}")
         computed = request.computed + tokens
         missing = state.blocks_missing(request, computed)
-        if missing > state.pool.num_free:
+        if not state.has_free(missing, request):
             return 0
         give(state, request, computed, missing)
         return tokens
+
+    def _may_come_in(self, request: Request) -> bool:
+        """What `admit` says of it, as of the head of the queue in a step by the rules."""
+        answer = ask(self.state, request)
+        if answer == Answer.NEVER:
+            reject(self.state, request)
+            self.rejected.append(request)
+        return answer == Answer.ADMIT
 
     def _bring_in(self, request: Request, tokens: int) -> int:
         was_swapped = request.state == SWAPPED
@@ -109,10 +122,10 @@ class PlannedStep:
             raise IllegalPlan(f"a plan may not preempt whom it admits: request {request.id}")
         returned = self.given.pop(request, 0)
         self.budget += returned
-        self.preempted[request] = self.state.preempt(request, returned, mode)
+        self.preempted[request] = self.state.preempt(request, returned, mode, seat=True)
 
     def batch(self) -> Batch:
         """The plan is complete."""
         batch = complete(self.state, self.budget, self.given, self.preempted)
-        batch.admitted, batch.swapped_in = self.admitted, self.swapped_in
+        batch.admitted, batch.swapped_in, batch.rejected = self.admitted, self.swapped_in, self.rejected
         return batch

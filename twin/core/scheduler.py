@@ -16,17 +16,19 @@ of blocks, or a block that the refused head of the queue could share. (The calle
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 from operator import mul
 
 from twin.core.admission import NO_ROOM, NO_SEAT, admit_heads, order_may_help, steps_before_head_can_share
 from twin.core.batch import Batch, Yields
-from twin.core.errors import IllegalPlan
+from twin.core.errors import IllegalPlan, PolicyError
 from twin.core.landing import Landing
 from twin.core.limits import Limits, Rules
 from twin.core.request import REJECTED, WAITING, Request
 from twin.core.reservation import why_never_reserved
 from twin.core.state import State
 from twin.core.step import shortcut, walk
+from twin.core.swap import move_ahead
 from twin.policy import Plan, Policy
 
 EVERY_BLOCK = 1 << 60
@@ -50,7 +52,9 @@ class Scheduler:
         self.refusal: str | None = None
         self.must_ask = True  # schedule() has to be asked before the next fast-forward
         # A preemptive order may come to set a running request behind one that waits, while nothing else happens.
-        self.keys_may_cross = policy.preempts and not any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])
+        says_steady = policy.steady_steps is not None or any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])
+        self.keys_may_cross = policy.preempts and not says_steady
+        self.steady_until_s = inf  # at this time, seconds, a plan has to be made: the policy said so with the last horizon
         self.landing = Landing(self.state)
         self.held = (0, 0, 0)  # of the last stretch: most blocks held in a step, blocks summed over its steps, tokens
 
@@ -76,11 +80,14 @@ class Scheduler:
         request.stop_after = min(request.stop_after, request.max_tokens)
         if self.literal:
             request.shareable_blocks = EVERY_BLOCK
+        state.now = max(state.now, request.arrival_s)
         if self.policy.on_arrival is not None:
             self.policy.on_arrival(request.view, state.view)
         self.must_ask = True
         if state.waiting.push(request) and (self.refusal is not NO_SEAT or state.preemptive):
             self.refusal = None
+        if self.policy.on_wait is not None:
+            self.policy.on_wait(request.view, state.view)
         return None
 
     # --- one step
@@ -95,8 +102,13 @@ class Scheduler:
             for request in state.decoders.last_tokens_in_flight():
                 state.leave_lazy(request)
                 state.ending[request] = None
+        if self.policy.on_plan is not None:
+            self.policy.on_plan(state.view)
         self.refusal = None
+        state.reordered = False
         batch = self._by_policy() if self.policy.schedule is not None else self._by_rules()
+        if self.policy.background is not None and state.swapped and (batch.chunks or state.decoders.count):
+            move_ahead(state, self.policy.background(state.view))
         batch.copies = state.copies
         batch.swapped_in_blocks, batch.swapped_out_blocks = state.blocks_in, state.blocks_out
         self._launch(batch)
@@ -110,7 +122,7 @@ class Scheduler:
         if not isinstance(plan, Plan):
             raise IllegalPlan(f"schedule() must return a Plan, not {plan!r}")
         batch = plan._step.batch()
-        self.must_ask = bool(batch.chunks or batch.preempted or state.prefills or state.ending)
+        self.must_ask = bool(batch.chunks or batch.preempted or batch.rejected or state.prefills or state.ending)
         if (state.waiting or state.swapped) and not self.must_ask:
             self.refusal = NO_ROOM
         return batch
@@ -122,7 +134,7 @@ class Scheduler:
         if batch is None:
             batch = walk(state)
         if not batch.preempted and (state.waiting or state.swapped):
-            aside = self._set_stale_aside() if state.in_flight else ()
+            aside = self._set_stale_aside() if state.in_flight and self.policy.pick is None else ()
             refusal = admit_heads(state, batch) if state.waiting or state.swapped else NO_ROOM
             for request in reversed(aside):
                 state.waiting.push_front(request)
@@ -175,6 +187,7 @@ class Scheduler:
         if decoders.sharers:
             decoders.register(state.pool, batch.number)
         decoders.landed = batch.number
+        state.now = max(state.now, now)
         if self.policy.on_step is not None:
             self.policy.on_step(state.view, Yields(batch.by_user, decoders, batch), 1)
         ended = self.landing.land(batch, now)
@@ -204,26 +217,49 @@ class Scheduler:
     # --- many steps
 
     def horizon(self) -> int:
-        """How many of the coming steps are certain to be one token for each decoder and nothing else. 0: ask plan()."""
-        state, decoders = self.state, self.state.decoders
-        if state.prefills or state.ending or not decoders.count or not self.policy.steady:
+        """How many of the coming steps are certain to be one token for each decoder and nothing else. 0: ask plan().
+
+        Whatever it says, a step that begins at `steady_until_s` or later has to be planned.
+        """
+        state, decoders, policy = self.state, self.state.decoders, self.policy
+        self.steady_until_s = inf
+        if state.prefills or state.ending or not decoders.count or not policy.steady or state.reordered:
             return 0
-        if (self.refusal is None or self.keys_may_cross) and (state.waiting or state.swapped):
+        somebody_waits = bool(state.waiting or state.swapped)
+        if (self.refusal is None or self.keys_may_cross) and somebody_waits:
             return 0
-        if (self.policy.schedule is not None and self.must_ask) or decoders.count > self.limits.max_num_batched_tokens:
+        if (policy.schedule is not None and self.must_ask) or decoders.count > self.limits.max_num_batched_tokens:
+            return 0
+        if policy.background is not None and state.swapped:
             return 0
         if self.rules.async_scheduling and not self._flight_is_uniform():
             return 0
         steps = decoders.next_day() - decoders.launched
         if not state.pool.reserves:
             steps = decoders.steps_with_blocks(steps, state.pool.num_free)
-        elif self.policy.reserve is not None:
+        elif policy.reserve is not None:
             steps = decoders.steps_with_tables(steps)
         if decoders.sharers and self.refusal is NO_ROOM and not state.swapped:
             if self.rules.async_scheduling:
                 return 0
             steps = steps_before_head_can_share(state, steps)
+        if steps and (somebody_waits or policy.schedule is not None):
+            steps = self._as_long_as_steady(steps)
         return steps
+
+    def _as_long_as_steady(self, steps: int) -> int:
+        """What the policy itself says of how long its decisions stand."""
+        policy, view = self.policy, self.state.view
+        if policy.steady_until is not None:
+            self.steady_until_s = policy.steady_until(view)
+            if not isinstance(self.steady_until_s, (int, float)):
+                raise PolicyError(f"steady_until() must return seconds, not {self.steady_until_s!r}")
+        if policy.steady_steps is None:
+            return steps
+        stated = policy.steady_steps(view)
+        if not isinstance(stated, int):
+            raise PolicyError(f"steady_steps() must return a number of steps, not {stated!r}")
+        return max(0, min(steps, stated))
 
     def _flight_is_uniform(self) -> bool:
         """One step is in flight, and each lazy decoder has one token of it, and nobody else has."""
@@ -260,6 +296,7 @@ class Scheduler:
         if self.rules.async_scheduling:
             state.in_flight[0].number = decoders.launched
         state.last_landing_s = now
+        state.now = max(state.now, now)
         if self.policy.on_step is not None:
             assert decoders.per_user is not None
             self.policy.on_step(state.view, Yields(dict(decoders.per_user), decoders), steps)

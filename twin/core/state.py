@@ -26,7 +26,7 @@ from twin.core.limits import Limits, Rules, blocks_for
 from twin.core.prefix_cache import PrefixCachingPool
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
 from twin.core.reservation import blocks_reserved
-from twin.core.swap import swap_in, swap_out
+from twin.core.swap import keep, reclaim, swap_in, swap_out
 from twin.core.waiting import make_queue
 from twin.policy import Policy, RequestView, SystemView
 
@@ -43,6 +43,7 @@ class State:
         self.prefills: dict[Request, None] = {}
         self.ending: dict[Request, None] = {}
         self.swapped: list[Request] = []
+        self.kept: dict[Request, None] = {}  # of the swapped: those whose blocks are all on the device still
         self.waiting = make_queue(policy, self.view)
         self.in_flight: deque[Batch] = deque()
         self.watermark_blocks = limits.watermark_blocks
@@ -57,6 +58,8 @@ class State:
         self.blocks_out = self.blocks_in = 0  # swapped in this step
         self.swap_fallbacks = 0  # preemptions for which the host had no room: recomputed
         self.swaps_given_up = 0  # swapped ones that were recomputed, because nothing could come back
+        self.swaps = self.keeps = 0  # preemptions by these modes
+        self.reordered = False  # a key of the queue has changed since the last plan
         self.cache_queries = self.cache_hits = 0  # tokens, at first admissions
         self.recompute_hits = 0  # tokens, when a preempted one resumes
         self.cheaper_mode: Callable[[Request], str] | None = None  # for preemption_mode="auto", from the cost model
@@ -100,6 +103,10 @@ class State:
         index = request.computed // self.limits.block_size
         table = request.block_table
         return index < len(table) and table[index] is not None and self.pool.references(table[index]) > 1
+
+    def has_free(self, blocks: int, request: Request) -> bool:
+        """So many blocks are free for the request, or come free where kept ones are taken off the device."""
+        return blocks <= self.pool.num_free or (bool(self.kept) and reclaim(self, blocks, request))
 
     def grow(self, request: Request, computed: int) -> None:
         """Blocks for, and registration of, all that is computed when this step is done. They are known to be there."""
@@ -153,23 +160,27 @@ class State:
                 self.policy.on_admit(request.view, self.view)
         return granted
 
-    def _start(self, request: Request, budget: int, tokens: int | None) -> int:
+    def _start(self, request: Request, budget: int, asked: int | None) -> int:
         pool, limits = self.pool, self.limits
         hits = pool.lookup(request) if pool.caches else []
         known_tokens = request.known_tokens
         cached = len(hits) * limits.block_size
         pending = known_tokens - cached
         whole = min(pending, self.chunk_limit or pending)
-        if not limits.enable_chunked_prefill and whole > (budget if tokens is None else tokens):
+        if not limits.enable_chunked_prefill and whole > (budget if asked is None else asked):
             return 0
         # a plan asks before it knows of the hits
-        tokens = self.chunk(request, pending, budget) if tokens is None else min(tokens, pending)
+        tokens = self.chunk(request, pending, budget) if asked is None else min(asked, pending)
         # the whole of it must fit, though only the first chunk is computed now; a hit in the free list is taken from it
         needed = blocks_reserved(self, request) if pool.reserves else blocks_for(known_tokens, limits.block_size)
         needed -= len(hits)
         if hits:
             needed += pool.free_among(hits)
-        if needed + self.kept_back() > pool.num_free or (pool.reserves and not pool.can_take(needed)):
+        if needed + self.kept_back() > pool.num_free:
+            if self.kept and reclaim(self, needed + self.kept_back(), request):
+                return self._start(request, budget, asked)  # some of the hits may be free blocks now
+            return 0
+        if pool.reserves and not pool.can_take(needed):
             return 0
         if hits:
             pool.share(hits)
@@ -193,8 +204,11 @@ class State:
 
     # --- running -> waiting or swapped
 
-    def preempt(self, request: Request, given: int, mode: str | None = None) -> str:
-        """Take the request off, with the `given` tokens that this step had promised it; say by which mode."""
+    def preempt(self, request: Request, given: int, mode: str | None = None, seat: bool = False) -> str:
+        """Take the request off, with the `given` tokens that this step had promised it; say by which mode.
+
+        `seat`: for its seat, not for its blocks; else there is no use in keeping them.
+        """
         if request.state != RUNNING:
             raise InvalidTransition(f"request {request.id} is {request.state}, not running: it cannot be preempted")
         self.leave_lazy(request, given)
@@ -208,11 +222,15 @@ class State:
         request.preemptions += 1
         self.pool.register_rest(request, request.hashed_blocks)
         mode = self._mode_for(request, mode)
+        if mode == "keep" and not (seat and not self.pool.reserves and keep(self, request)):
+            mode = "swap"
         if mode == "swap" and (self.pool.reserves or not swap_out(self, request)):
             self.swap_fallbacks += 1
             mode = "recompute"
         if mode == "recompute":
             self.start_over(request)
+        self.swaps += mode == "swap"
+        self.keeps += mode == "keep"
         if self.policy.on_preempt is not None:
             self.policy.on_preempt(request.view, mode, self.view)
         return mode
@@ -223,8 +241,8 @@ class State:
             mode = self.rules.preemption_mode if self.policy.mode is None else self.policy.mode(request.view, self.view)
         if mode == "auto":
             mode = "swap" if self.cheaper_mode is None else self.cheaper_mode(request)
-        if mode not in ("recompute", "swap"):
-            raise PolicyError(f'a preemption is by mode "recompute" or "swap", not {mode!r}')
+        if mode not in ("recompute", "swap", "keep"):
+            raise PolicyError(f'a preemption is by mode "recompute", "swap" or "keep", not {mode!r}')
         return mode
 
     def leave_lazy(self, request: Request, given: int = 0) -> None:
@@ -254,6 +272,8 @@ class State:
         if self.in_flight:
             request.stale = sum(self._disown(batch, request) for batch in self.in_flight)
         self.waiting.push_front(request)
+        if self.policy.on_wait is not None:
+            self.policy.on_wait(request.view, self.view)
 
     def _disown(self, batch: Batch, request: Request) -> bool:
         """What that batch computes for the request is of a life that has ended; it had a part in the batch."""
@@ -271,6 +291,11 @@ class State:
     def head_view(self) -> RequestView | None:
         head = self.waiting.head()
         return None if head is None else head.view
+
+    def reorder(self, request: Request) -> None:
+        if request.state == WAITING:
+            self.waiting.reorder(request)
+            self.reordered = True
 
     def begin_plan(self) -> PlannedStep:
         return PlannedStep(self)

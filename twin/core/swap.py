@@ -6,61 +6,170 @@ table shows None for a block that is away, and `host_blocks` where it is:
     block_table  [ 4  7  None None ]          4 and 7: a shared prefix, held all the time
     host_blocks  {2: 11, 3: 12}               index -> host block
 
+A *kept* request has lost its seat alone: it is swapped with nothing away, `host_blocks` is empty. Its blocks are the first
+to go when somebody needs some.
+
 What a move costs in time is the driver's affair: the batch says how many blocks moved.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
-from twin.core.request import SWAPPED, Request
+from twin.core.request import RUNNING, SWAPPED, Request
 
 if TYPE_CHECKING:
     from twin.core.state import State
+    from twin.policy import RequestView
 
 
 def swap_out(state: State, request: Request) -> bool:
     """Move a request that has just been taken off to the host; False if the host has no room, or nothing is written."""
-    pool, table = state.pool, request.block_table
-    written = blocks_for(request.settled_computed, pool.block_size)
-    private = [index for index in range(written) if pool.references(table[index]) == 1]
-    if not written or len(private) > len(pool.free_host):
+    private = _written_and_private(state, request)
+    if private is None or len(private) > len(state.pool.free_host):
         return False
-    hashed = request.hashed_blocks
-    promised = table[written:]  # for this step, never written
-    del table[written:]
-    pool.release_blocks(promised, 0, 0)
-    hashed_and_private = sum(index < hashed for index in private)
-    pool.release_blocks([table[index] for index in private], hashed_and_private, hashed_and_private)
-    state.table_blocks -= len(promised) + len(private)
-    request.host_blocks = {index: pool.free_host.pop() for index in private}
-    for index in private:
-        table[index] = None
-    state.blocks_out += len(private)
-    request.swap_outs += 1
+    _return_promised(state, request)
+    _move_out(state, request, private)
     request.state = SWAPPED
     state.swapped.insert(0, request)
     return True
 
 
+def _written_and_private(state: State, request: Request) -> list[int] | None:
+    """Indices of the blocks that would move; None if nothing is written."""
+    pool, table = state.pool, request.block_table
+    written = blocks_for(request.settled_computed, pool.block_size)
+    return [index for index in range(written) if pool.references(table[index]) == 1] if written else None
+
+
+def _return_promised(state: State, request: Request) -> None:
+    """Blocks taken for this step, never written."""
+    written = blocks_for(request.settled_computed, state.pool.block_size)
+    promised = request.block_table[written:]
+    del request.block_table[written:]
+    state.pool.release_blocks(promised, 0, 0)
+    state.table_blocks -= len(promised)
+
+
+def _move_out(state: State, request: Request, private: list[int]) -> None:
+    pool, table = state.pool, request.block_table
+    hashed_and_private = sum(index < request.hashed_blocks for index in private)
+    pool.release_blocks([table[index] for index in private], hashed_and_private, hashed_and_private)
+    state.table_blocks -= len(private)
+    request.host_blocks = {index: pool.free_host.pop() for index in private}
+    for index in private:
+        table[index] = None
+    state.blocks_out += len(private)
+    request.swap_outs += 1
+
+
+def keep(state: State, request: Request) -> bool:
+    """A request that has just been taken off leaves its blocks where they are; False if nothing is written in them."""
+    if not request.settled_computed:
+        return False
+    _return_promised(state, request)
+    request.host_blocks = {}
+    request.state = SWAPPED
+    state.swapped.insert(0, request)
+    state.kept[request] = None
+    return True
+
+
+def move_out(state: State, request: Request) -> bool:
+    """The blocks of a kept request go to the host; False where it has no room."""
+    private = _written_and_private(state, request)
+    assert private is not None and request in state.kept
+    if len(private) > len(state.pool.free_host):
+        return False
+    del state.kept[request]
+    _move_out(state, request, private)
+    return True
+
+
+def reclaim(state: State, blocks: int, beneficiary: Request) -> bool:
+    """Take kept requests off the device, the last in line first, until so many blocks are free; False if they never are.
+
+    Who runs already may have the blocks of all of them; under a preemptive order, others of those alone who come after.
+    """
+    last_first = [request for request in reversed(in_line(state)) if request in state.kept and request is not beneficiary]
+    order = state.policy.order
+    if order is not None and state.preemptive and beneficiary.state != RUNNING:
+        own = order(beneficiary.view, state.view)
+        last_first = [request for request in last_first if own < order(request.view, state.view)]
+    private = (request.count_private_blocks() for request in last_first)
+    if blocks > state.pool.num_free + sum(private):
+        return False
+    for request in last_first:
+        if blocks <= state.pool.num_free:
+            break
+        if not move_out(state, request):
+            state.swap_fallbacks += 1
+            give_up(state, request)
+    return True
+
+
+def in_line(state: State) -> list[Request]:
+    """The swapped, who comes back first first: under a preemptive order by that, else the last to go."""
+    order = state.policy.order
+    if len(state.swapped) < 2 or order is None or not state.preemptive:
+        return state.swapped
+    return sorted(state.swapped, key=lambda request: (order(request.view, state.view), request.arrival_s))
+
+
+def move_in(state: State, request: Request) -> bool:
+    """The blocks of a swapped request come back ahead of need: it is kept now. False where blocks do not suffice."""
+    away = request.host_blocks
+    assert away
+    if len(away) + state.kept_back() > state.pool.num_free:
+        return False
+    _fetch(state, request, away)
+    state.pool.free_host += away.values()
+    request.host_blocks = {}
+    state.kept[request] = None
+    return True
+
+
+def move_ahead(state: State, moves: Iterable[tuple[RequestView, str]]) -> None:
+    """The moves that `Policy.background` asks for; those which cannot be made are left out."""
+    for view, way in moves:
+        request = view._request
+        if request.state != SWAPPED or way not in ("in", "out"):
+            raise PolicyError(
+                f'background() moves swapped requests "in" or "out", not {request.id} ({request.state}) {way!r}'
+            )
+        if way == "out" and request in state.kept:
+            move_out(state, request)
+        elif way == "in" and request.host_blocks:
+            move_in(state, request)
+
+
+def _fetch(state: State, request: Request, away: dict[int, int]) -> None:
+    """Device blocks for those that are away; their content is on the device again."""
+    pool = state.pool
+    for index, block in zip(away, pool.take(len(away)), strict=True):
+        request.block_table[index] = block
+    state.table_blocks += len(away)
+    registered = min(request.hashed_blocks, request.shareable_blocks)
+    pool.enter(request, [index for index in away if index < registered])
+    request.registered_blocks = registered
+    state.blocks_in += len(away)
+
+
 def swap_in(state: State, request: Request, budget: int, tokens: int | None = None) -> int:
     """Bring the request back if it fits, and say how many tokens it gets in this step; 0: it does not."""
-    pool, away = state.pool, request.host_blocks
+    away = request.host_blocks
     assert away is not None
     tokens = tokens or state.chunk(request, request.pending, budget)
     if not tokens:
         return 0  # its last token is in flight
     needed = len(away) + state.blocks_missing(request, request.settled_computed + tokens)
-    if needed + state.kept_back() > pool.num_free:
+    if not state.has_free(needed + state.kept_back(), request):
         return 0
-    for index, block in zip(away, pool.take(len(away)), strict=True):
-        request.block_table[index] = block
-    state.table_blocks += len(away)
-    registered = min(request.hashed_blocks, request.shareable_blocks)
-    pool.enter(request, [index for index in away if index < registered])  # the content is on the device again
-    request.registered_blocks = registered
-    state.blocks_in += len(away)
+    if away:
+        _fetch(state, request, away)
     leave_host(state, request)
     return tokens
 
@@ -89,3 +198,4 @@ def leave_host(state: State, request: Request) -> None:
     state.pool.free_host += request.host_blocks.values()
     request.host_blocks = None
     state.swapped.remove(request)
+    state.kept.pop(request, None)

@@ -4,6 +4,7 @@ push(request) -> bool       at its place; True if the head may be another one no
 push_front(request)         a preempted one comes back
 head() / pop(request)       pop takes the head (a whole-plan policy may take anybody)
 remove(request)             it is aborted
+reorder(request)            order() has another key for it now
 heads()                     all that could be the head whatever order() comes to say
 in_order()                  all, the head first: costs what it lists
 """
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 
 from twin.core.errors import PolicyError
 from twin.core.request import Request
-from twin.policy import Policy, SystemView
+from twin.policy import Policy, RequestView, SystemView
 
 
 class Queue(Protocol):
@@ -28,6 +29,7 @@ class Queue(Protocol):
     def head(self) -> Request | None: ...
     def pop(self, request: Request) -> None: ...
     def remove(self, request: Request) -> None: ...
+    def reorder(self, request: Request) -> None: ...
     def heads(self) -> Iterable[Request]: ...
     def in_order(self) -> Iterable[Request]: ...
     def __len__(self) -> int: ...
@@ -36,6 +38,8 @@ class Queue(Protocol):
 
 def make_queue(policy: Policy, view: SystemView) -> Queue:
     """The queue for a policy."""
+    if policy.pick is not None:
+        return Picked(policy, view)
     if policy.order is None:
         return Fifo()
     if not policy.dynamic:
@@ -53,6 +57,9 @@ class Fifo(deque[Request]):
     def push_front(self, request: Request) -> None:
         self.appendleft(request)
 
+    def reorder(self, request: Request) -> None:
+        """There is no key."""
+
     def head(self) -> Request | None:
         return self[0] if self else None
 
@@ -69,48 +76,95 @@ class Fifo(deque[Request]):
         return self
 
 
-class Sorted:
-    """The key of a request is fixed while it waits: a heap. On equal keys by arrival, then by id, as in vLLM."""
+class Sorted(dict[Request, Any]):
+    """The key of a request stays what it is until it is reordered: a heap. On equal keys by arrival, then by id, as in vLLM.
+
+    Request -> its entry (key, arrival, id, serial number, request). An entry of the heap that is not its request's any more
+    is dead: it is dropped when it comes to the top, or when the dead are the most.
+    """
 
     def __init__(self, policy: Policy, view: SystemView) -> None:
+        super().__init__()
         assert policy.order is not None
         self.order, self.view = policy.order, view
-        self.heap: list[tuple[Any, float, str, Request]] = []
+        self.heap: list[tuple[Any, float, str, int, Request]] = []
+        self.serial = 0
 
     def push(self, request: Request) -> bool:
-        entry = (self.order(request.view, self.view), request.arrival_s, request.id, request)
+        self.serial += 1
+        entry = (self.order(request.view, self.view), request.arrival_s, request.id, self.serial, request)
+        self[request] = entry
         try:
             heappush(self.heap, entry)
         except (TypeError, ValueError) as error:  # ValueError: the truth of an array
             raise _incomparable(entry[0], request, error) from error
-        return self.heap[0][-1] is request
+        return self.head() is request
 
     push_front = push
 
-    def __len__(self) -> int:
-        return len(self.heap)
-
-    def __iter__(self) -> Iterator[Request]:
-        return (entry[-1] for entry in self.heap)
+    def reorder(self, request: Request) -> None:
+        if len(self.heap) > 2 * len(self) + 64:
+            self.heap = list(self.values())
+            heapify(self.heap)
+        self.push(request)
 
     def head(self) -> Request | None:
-        return self.heap[0][-1] if self.heap else None
+        heap = self.heap
+        while heap and self.get(heap[0][-1]) is not heap[0]:
+            heappop(heap)
+        return heap[0][-1] if heap else None
 
-    def pop(self, request: Request) -> None:
-        if self.heap[0][-1] is request:
-            heappop(self.heap)
-        else:
-            self.remove(request)
+    def pop(self, request: Request) -> None:  # type: ignore[override]
+        del self[request]
 
     def remove(self, request: Request) -> None:
-        self.heap = [entry for entry in self.heap if entry[-1] is not request]
-        heapify(self.heap)
+        del self[request]
 
     def heads(self) -> list[Request]:
-        return [self.heap[0][-1]] if self.heap else []
+        head = self.head()
+        return [] if head is None else [head]
 
     def in_order(self) -> list[Request]:
-        return [entry[-1] for entry in sorted(self.heap, key=lambda entry: entry[:-1])]
+        return [entry[-1] for entry in sorted(self.values())]
+
+
+class Picked(dict[Request, None]):
+    """The policy keeps the queue: it picks the head. Here only who waits, in order of coming."""
+
+    def __init__(self, policy: Policy, view: SystemView) -> None:
+        super().__init__()
+        assert policy.pick is not None
+        self.pick, self.view = policy.pick, view
+
+    def push(self, request: Request) -> bool:
+        self[request] = None
+        return True
+
+    push_front = push
+
+    def reorder(self, request: Request) -> None:
+        """It is the policy's own queue."""
+
+    def head(self) -> Request | None:
+        picked = self.pick(self.view) if self else None
+        if picked is None:
+            return None
+        request = picked._request if isinstance(picked, RequestView) else None
+        if request not in self:
+            raise PolicyError(f"pick() chose {picked!r}, which is not one of the waiting requests")
+        return request
+
+    def pop(self, request: Request) -> None:  # type: ignore[override]
+        del self[request]
+
+    def remove(self, request: Request) -> None:
+        del self[request]
+
+    def heads(self) -> Iterable[Request]:
+        return self
+
+    def in_order(self) -> Iterable[Request]:
+        return self
 
 
 class Scanned(dict[Any, Any]):
@@ -126,6 +180,9 @@ class Scanned(dict[Any, Any]):
         return True
 
     push_front = push
+
+    def reorder(self, request: Request) -> None:
+        """Keys are asked for again and again."""
 
     def rank(self, request: Request) -> tuple[Any, float, str]:
         return self.order(request.view, self.view), request.arrival_s, request.id

@@ -115,6 +115,9 @@ class VirtualDevice:
     def stretch(self, steps: int, until_s: float, aborts_come: bool) -> bool:
         """Synchronous fast-forward, until a foreign event; False if the step by step way has to be gone."""
         decoders = self.scheduler.state.decoders
+        if self.scheduler.steady_until_s <= self.now_s:
+            return False
+        until_s = min(until_s, self.scheduler.steady_until_s)
         sequences, context = decoders.count, decoders.context_after_step()
         ends = self.latency.stretch(self.now_s, sequences, context, steps, until_s)
         if aborts_come and ends[-1] >= until_s:
@@ -146,6 +149,9 @@ class VirtualDevice:
         """
         state, decoders = self.scheduler.state, self.scheduler.state.decoders
         batch, start_s, end_s, blocks, tokens = flight
+        if self.scheduler.steady_until_s <= self.now_s:
+            return None
+        until_s = min(until_s, self.scheduler.steady_until_s)
         sequences, context = decoders.count, decoders.context_after_step()
         ends = self.latency.stretch(end_s, sequences, context, steps, until_s)
         if end_s < until_s and len(ends) < steps:  # stopped by the event: the step that it sees is launched too
