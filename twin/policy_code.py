@@ -24,7 +24,7 @@ def their_code(place: Path | str, doing: str) -> Iterator[None]:
     # Everything: authors have exceptions of their own, and sys.exit() in a policy must not end the command as if all were
     # well. Ctrl-C alone is not theirs.
     except BaseException as error:
-        where = f"{place}:{line_in(place, error)}" if isinstance(place, Path) else place
+        where = f"{place}:{line_in(place, error)}" if isinstance(place, Path) else f"{place}{innermost(error)}"
         message = f"{where}: {type(error).__name__} {doing}"
         raise PolicyFileError(f"{message}: {text}" if (text := said(error)) else message) from error
 
@@ -47,3 +47,14 @@ def line_in(file: Path, error: BaseException) -> int:
             line = step.tb_lineno
         step = step.tb_next
     return line
+
+
+def innermost(error: BaseException) -> str:
+    """` (FILE:LINE)` where an error came from, if that was in no import machinery; else nothing."""
+    found, step = "", error.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        if file != __file__ and "importlib" not in file and not file.endswith("policies_registry.py"):
+            found = f" ({file}:{step.tb_lineno})"
+        step = step.tb_next
+    return found

@@ -68,12 +68,7 @@ class Job:
         return self.config | {
             "provenance": provenance(
                 command=self.command,
-                policy={
-                    "class": found.policy.__name__,
-                    "file": str(found.file),
-                    "sha256": found.sha256,
-                    "description": (found.policy.__doc__ or "").strip().partition("\n")[0],
-                },
+                policy=found.provenance(),
                 versions=versions | {name: version(name) for name in DISTRIBUTIONS},
                 trace={
                     "source": report.source,
@@ -96,7 +91,9 @@ def build(composed: Composed, command: str) -> Job:
     config = composed.values
     check_options(config)
     policy_file, policy = _policy(config)
-    notes = _allocator(config, policy, composed)
+    with naming("policy"):
+        notes = policy_file.shadowed(config["policy_path"])
+    notes += _allocator(config, policy, composed)
     served = machine(config)
     lines = resolve_sizes(config, served)
     latency = _latency(config, served, notes)
