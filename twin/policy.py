@@ -137,6 +137,10 @@ class RequestView:
     cached_tokens = property(
         lambda self: self._request.count_cached_tokens(), doc="prompt tokens that an admission now would find cached"
     )
+    admission_blocks = property(
+        lambda self: self._request.count_admission_blocks(),
+        doc="free blocks that its admission now would take, cached ones among them (paged allocator)",
+    )
 
 
 class SystemView:

@@ -69,3 +69,27 @@ def test_cached_tokens_are_an_estimate_before_admission_and_a_fact_after() -> No
     drive.step()
     assert late.view.cached_tokens == 8
     assert drive.state.running[late] is None
+
+
+def test_admission_blocks_count_hits_in_the_free_list_but_not_those_that_somebody_holds() -> None:
+    """B has 12 tokens, 3 blocks of 4, of which A's two are cached: A holds them first, then they lie in the free list."""
+    keys = ["k0", "k1"]
+    drive = Drive(Request("a", 0, 8, 2, block_keys=keys), num_blocks=9, block_size=4, enable_prefix_caching=True)
+    late = Request("b", 0, 12, 9, block_keys=keys)
+    late.pool, late.state = drive.state.pool, "waiting"
+    assert late.view.admission_blocks == 3
+    drive.step()
+    assert late.view.admission_blocks == 1
+    drive.drain()
+    assert late.view.cached_tokens == 8 and late.view.admission_blocks == 3
+
+
+def test_admission_blocks_of_a_swapped_request_are_those_that_are_away_and_the_next() -> None:
+    """A holds 8 tokens in 2 blocks; its ninth needs a third."""
+    request = Request("a", 0, 7, 9)
+    drive = Drive(request, num_blocks=9, block_size=4, num_host_blocks=9)
+    drive.step()
+    drive.step()
+    drive.state.preempt(request, 0, "swap")
+    assert request.view.state == "swapped" and request.view.host_blocks == 2
+    assert request.view.admission_blocks == 3

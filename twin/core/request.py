@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from twin.core.limits import blocks_for
 from twin.policy import RequestView
 
 if TYPE_CHECKING:
@@ -166,3 +167,14 @@ class Request:
         if self.state != WAITING or self.pool is None:
             return self.cached_tokens or 0
         return len(self.pool.lookup(self)) * self.pool.block_size
+
+    def count_admission_blocks(self) -> int:
+        """Free blocks that its admission now would take: those that are missing, and hits that nobody else holds."""
+        pool = self.pool
+        if pool is None or self.state not in (WAITING, SWAPPED):
+            return 0
+        if self.host_blocks is not None:
+            needed = blocks_for(self.settled_computed + self.pending, pool.block_size)
+            return len(self.host_blocks) + max(0, needed - len(self.block_table))
+        hits = pool.lookup(self)
+        return blocks_for(self.known_tokens, pool.block_size) - len(hits) + pool.free_among(hits)
