@@ -1,6 +1,7 @@
 """A policy is one file: found by name, with its parameters; one line with file and line where it cannot be had."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from twin.policies_registry import find, folders, names
 from twin.policy import Policy, RequestView
 from twin.policy_declarations import GROUPS, HOOKS, SWITCHES
 from twin.policy_parameters import PolicyFileError
+from twin.policy_sources import BUILT_IN
 
 GOOD = '''"""A policy of one's own."""
 
@@ -65,6 +67,54 @@ def test_working_directory_before_policy_path_before_built_in(own_folder, tmp_pa
     assert find("mine", path).file == own_folder / "mine.py"
 
 
+def test_the_others_of_the_same_name_are_told(own_folder, tmp_path, monkeypatch):
+    path = tmp_path / "elsewhere"
+    path.mkdir()
+    for place in (own_folder / "fcfs.py", path / "fcfs.py", path / "mine.py"):
+        place.write_text(GOOD)
+    installed(tmp_path, monkeypatch, "theirs", "mine = theirs_mod:Mine")
+    used = f"policy=fcfs: {own_folder}/fcfs.py is used, not "
+    first, second = find("fcfs", path).shadowed(path)
+    assert first == f"{used}{path}/fcfs.py"
+    assert second.startswith(f"{used}the one that comes with twin (")
+    assert find("mine", path).shadowed(path) == [
+        f"policy=mine: {path}/mine.py is used, not entry point theirs_mod:Mine of theirs"
+    ]
+    assert find("sarathi", path).shadowed(path) == []
+
+
+def test_one_file_by_two_ways_is_no_other(own_folder):
+    (own_folder / "mine.py").write_text(GOOD)
+    assert find("mine", "policies").shadowed("policies") == []
+    assert find("mine", "policies").file == own_folder / "mine.py"  # whole, wherever it is read later
+
+
+def test_a_link_to_the_shipped_folder_is_the_shipped_folder(own_folder):
+    own_folder.rmdir()
+    own_folder.symlink_to(BUILT_IN)
+    assert find("fcfs").source.built_in and find("fcfs").shadowed() == []
+
+
+def test_two_packages_with_one_name_are_an_error_that_names_both(tmp_path, monkeypatch):
+    installed(tmp_path, monkeypatch, "theirs", "mine = theirs_mod:Mine")
+    installed(tmp_path, monkeypatch, "others", "mine = others_mod:Mine")
+    with pytest.raises(PolicyFileError, match="policy=mine: two packages have it: .*of others") as caught:
+        find("mine")
+    assert "entry point theirs_mod:Mine of theirs" in str(caught.value)
+
+
+def installed(folder: Path, monkeypatch: pytest.MonkeyPatch, package: str, entry_point: str) -> Path:
+    """A package with one entry point, which is there to be imported; returns its module's file."""
+    site = folder / package
+    (site / f"{package}-1.0.dist-info").mkdir(parents=True)
+    metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n"
+    (site / f"{package}-1.0.dist-info" / "METADATA").write_text(metadata)
+    (site / f"{package}-1.0.dist-info" / "entry_points.txt").write_text(f"[twin.policies]\n{entry_point}\n")
+    (site / f"{package}_mod.py").write_text(GOOD)
+    monkeypatch.syspath_prepend(str(site))
+    return site / f"{package}_mod.py"
+
+
 def test_listing_imports_nothing(own_folder):
     (own_folder / "broken.py").write_text("this is no Python")
     (own_folder / "_helper.py").write_text("")
@@ -85,15 +135,19 @@ def test_only_the_file_asked_for_is_imported(own_folder):
     find("mine")
 
 
-def test_an_entry_point_of_a_package_is_found(monkeypatch, own_folder, tmp_path):
-    package = tmp_path / "site"
-    (package / "theirs-1.0.dist-info").mkdir(parents=True)
-    (package / "theirs-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
-    (package / "theirs-1.0.dist-info" / "entry_points.txt").write_text("[twin.policies]\ntheirs = theirs_mod:Mine\n")
-    (package / "theirs_mod.py").write_text(GOOD)
-    monkeypatch.syspath_prepend(str(package))
-    assert find("theirs").file == package / "theirs_mod.py"
+def test_an_entry_point_of_a_package_is_found(monkeypatch, tmp_path):
+    file = installed(tmp_path, monkeypatch, "theirs", "theirs = theirs_mod:Mine")
+    assert find("theirs").file == file
+    assert find("theirs").sha256 == hashlib.sha256(GOOD.encode()).hexdigest()
     assert "theirs" in names()
+
+
+@pytest.mark.parametrize(("broken", "line"), [("x = 1\ny = x / 0\n", 2), ("x = (\n", 1)])
+def test_an_error_in_the_file_of_an_entry_point_has_its_line(monkeypatch, tmp_path, broken, line):
+    file = installed(tmp_path, monkeypatch, "wrong", "wrong = wrong_mod:Mine")
+    file.write_text(broken)
+    with pytest.raises(PolicyFileError, match=f"{file}:{line}"):
+        find("wrong")
 
 
 def test_a_broken_entry_point_is_one_line(monkeypatch, tmp_path):
@@ -149,6 +203,8 @@ def test_a_wrong_parameter_is_named_with_what_would_be_right(own_folder, given, 
         ("x = 1\nassert not x, 'no'\n", ["mine.py:2:", "AssertionError", "no"]),
         (GOOD.replace("if alpha < 0", "if alpha < self.beta"), ["mine.py:12:", "AttributeError in the constructor"]),
         ("x = 1\n", ["mine.py:1:", "no class derived from twin.policy.Policy"]),
+        (GOOD.replace("(Policy)", ""), ["mine.py:8:", "class Mine is not derived", "write class Mine(Policy)"]),
+        (GOOD.replace("class Mine", "class _Mine"), ["mine.py:8:", "class _Mine is a helper, by its underscore"]),
         (GOOD + "\n\nclass Second(Mine):\n    '''Another.'''\n", ["mine.py:17:", "Mine (line 8)", "Second (line 17)"]),
         (GOOD.replace("alpha: float = 0.5", "alpha=0.5"), ["mine.py:11:", "parameter alpha of Mine has no type"]),
         (GOOD.replace("depth: int | None", "depth: list"), ["mine.py:11:", "parameter depth of Mine must be int"]),
@@ -168,6 +224,27 @@ def test_a_bad_file_is_one_line_with_its_place(own_folder, text, words):
 def test_a_helper_class_with_an_underscore_is_not_a_second_policy(own_folder):
     (own_folder / "mine.py").write_text(GOOD + "\n\nclass _Helper(Policy):\n    pass\n")
     assert find("mine").policy.__name__ == "Mine"
+
+
+def test_a_second_name_for_the_class_is_no_second_policy(own_folder):
+    (own_folder / "mine.py").write_text(GOOD + "\n\nMyPolicy = Mine\n")
+    assert find("mine").policy.__name__ == "Mine"
+
+
+def test_a_file_whose_name_can_be_no_policys_says_what_to_call_it(own_folder):
+    (own_folder / "my-policy.py").write_text(GOOD)
+    with pytest.raises(PolicyFileError, match="my-policy.py: .*rename the file to my_policy.py"):
+        find("my-policy")
+
+
+def test_what_is_hashed_is_what_runs(own_folder):
+    """Two versions of one size within one tick of the clock: no compiled file of the first stands for the second."""
+    file = own_folder / "mine.py"
+    for alpha in ("0.5", "0.7"):
+        file.write_text(GOOD.replace("0.5", alpha))
+        os.utime(file, (1e9, 1e9))
+        assert find("mine").parameters[0].default == float(alpha)
+    assert list(own_folder.iterdir()) == [file]
 
 
 def test_a_changed_declaration_is_known_here_too():

@@ -10,7 +10,7 @@ from twin.nearest import nearest
 from twin.policies_registry import PolicyFile, load
 from twin.policy import Policy
 from twin.policy_parameters import PolicyFileError
-from twin.policy_sources import BUILT_IN, files_in, misnamed, names, source
+from twin.policy_sources import Source, files_in, misnamed, names, source
 
 SYSTEMS, ORDER, FAIRNESS, PREFIX = "systems", "order of service", "fairness between users", "shared prefixes"
 ADMISSION = "parts: admission (policy.admission=NAME)"
@@ -76,7 +76,7 @@ def entries(policy_path: str | Path | None = None) -> list[Entry]:
     found = [entry_of(name, policy_path) for name in names(policy_path)]
     for file in files_in(policy_path):
         if not file.stem.isidentifier():
-            found.append(Entry(file.stem, _folder(file), str(file), error=f"{file}: {misnamed(file)}"))
+            found.append(Entry(file.stem, f"in {file.parent}", str(file), error=f"{file}: {misnamed(file)}"))
     order = {family: place for place, family in enumerate(FAMILIES)}
     listed = {name: place for place, name in enumerate(name for family in FAMILIES.values() for name in family)}
     return sorted(found, key=lambda one: (order.get(one.family, 99), one.family, listed.get(one.name, 99), one.name))
@@ -88,16 +88,16 @@ def entry_of(name: str, policy_path: str | Path | None = None) -> Entry:
     try:
         place = source(name, policy_path)
         where = str(place)
-        family = _folder(place.file) if place.file is not None else "in installed packages"
+        family = _place(place)
         found = load(place)
         policy = _sample(found)
     except PolicyFileError as error:
-        return Entry(name, family or "unusable", where, error=str(error))
+        return Entry(name, family or "nowhere to be had", where, error=str(error))
     decides = tuple(dict.fromkeys(word for hook, word in HOOKS.items() if getattr(policy, hook) is not None))
-    if place.built_in:
-        family = _family(name, decides)
+    if place.built_in and not any(name in members for members in FAMILIES.values()):
+        family = BY_DECISION.get(decides, ORDER)
     if policy.preempts:
-        decides = tuple(f"{word}, preemptive" if word == "order" else word for word in decides)
+        decides = tuple("preemptive order" if word == "order" else word for word in decides)
     checked = None if (certified := _certified()) is None else certified(found)
     return Entry(name, family, where, found, decides, policy.needs_prediction, checked)
 
@@ -114,15 +114,12 @@ def _sample(found: PolicyFile) -> "Policy | type[Policy]":
     return found.build({})[0]
 
 
-def _family(name: str, decides: tuple[str, ...]) -> str:
-    for family, members in FAMILIES.items():
-        if name in members:
-            return family
-    return BY_DECISION.get(decides, ORDER)
-
-
-def _folder(file: Path) -> str:
-    return "unusable" if file.parent == BUILT_IN else f"in {file.parent}"
+def _place(place: Source) -> str:
+    if place.file is None:
+        return "in installed packages"
+    if not place.built_in:
+        return f"in {place.file.parent}"
+    return next((family for family, members in FAMILIES.items() if place.name in members), ORDER)
 
 
 def _certified() -> Callable[[PolicyFile], bool] | None:

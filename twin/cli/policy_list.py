@@ -46,26 +46,33 @@ def _print(listed: list[Entry]) -> None:
 
     console = Console(highlight=False)
     console.width = max(NARROWEST, console.width if console.is_terminal else WIDE)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("policy", "what it does", "decides", "parameters (defaults)"):
-        table.add_column(title, overflow="fold")
+    rows = [cells(entry) for entry in listed if not entry.error]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
+    decides, parameters = min(widths[2], console.width // 6), min(widths[3], console.width // 4)
     for family, members in groupby(listed, key=attrgetter("family")):
-        table.add_row()
-        table.add_row("", Text(family, style="bold"))
+        table = Table(box=None, padding=(0, 0, 0, 2), show_header=False)
+        for width in (widths[0], console.width - widths[0] - decides - parameters - 8, decides, parameters):
+            table.add_column(width=width, overflow="fold")
+        broken = []
         for entry in members:
             if entry.error:
-                table.add_row(Text(entry.name, style="red"), Text(entry.error, style="red"))
+                broken.append(entry)
             else:
                 table.add_row(*(Text(cell) for cell in cells(entry)))
-    console.print(table)
-    console.print(f"\n{legend(listed)}")
+        console.print(Text(f"{family[:1].upper()}{family[1:]}", style="bold"))
+        if table.row_count:
+            console.print(table)
+        for entry in broken:
+            console.print(Text(f"  {entry.name}  cannot be used: {entry.error}", style="red"), soft_wrap=True)
+        console.print()
+    console.print(legend(listed))
 
 
 def cells(entry: Entry) -> tuple[str, str, str, str]:
     """A row: name, what it does, what it decides, its parameters."""
     marks = ("*" if entry.needs_prediction else "") + ("✓" if entry.checked else "")
     parameters = " ".join(f"{name}={default}" for name, _, default in entry.parameters)
-    return f"{entry.name}{marks}", entry.summary, "; ".join(entry.decides), parameters
+    return f"{entry.name}{marks}", entry.summary, ", ".join(entry.decides), parameters
 
 
 def legend(listed: list[Entry]) -> str:

@@ -19,8 +19,10 @@ def catalogue(listed: list[Entry]) -> str:
     parts = [HEAD]
     families = [(family, list(members)) for family, members in groupby(listed, key=attrgetter("family"))]
     for family, members in families:
-        rows = [f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {'; '.join(one.decides)} |" for one in members]
-        parts.append("\n".join([f"**{_capital(family)}**\n", "| policy | what it does | decides |", "|---|---|---|", *rows]) + "\n")
+        rows = [f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {', '.join(one.decides)} |" for one in members]
+        parts.append(
+            "\n".join([f"**{_capital(family)}**\n", "| policy | what it does | decides |", "|---|---|---|", *rows]) + "\n"
+        )
     for family, members in families:
         parts.append(f"## {_capital(family)}\n")
         parts += [_section(entry) for entry in members]
@@ -32,7 +34,9 @@ def _section(entry: Entry) -> str:
         return f"### {entry.name}\n\n{_escaped(entry.error)}\n"
     needs = ["It cannot do without a prediction of output lengths (`predictor=`)."] if entry.needs_prediction else []
     body, _, parameters = entry.description.partition("\nParameters:\n")
-    return "\n".join([f"### {entry.name}\n", *_prose(body.strip()), "", *needs, *[""] * bool(needs), *_parameters(entry, parameters)])
+    return "\n".join(
+        [f"### {entry.name}\n", *_prose(body.strip()), "", *needs, *[""] * bool(needs), *_parameters(entry, parameters)]
+    )
 
 
 def _prose(text: str) -> list[str]:

@@ -57,11 +57,12 @@ def main(words: list[str]) -> int:
             text = copied(found.file.read_text(encoding="utf-8"), found.policy.__name__, name)
             predicts = found.policy.needs_prediction
     file = written(folder / f"{name}.py", text)
-    more = "" if path is None else f" policy_path={path}"
+    chosen = f"policy={name}" + ("" if path is None else f" policy_path={path}")
+    predictor = " predictor=oracle" if predicts else ""
     print(f"written to {file}; try it, read its options, check it:")
-    print(f"  python -m twin run policy={name}{more}{' predictor=oracle' if predicts else ''} trace=chat trace.num_requests=1000")
-    print(f"  python -m twin run policy={name}{more} --help")
-    print(f"  python -m twin check policy={name}{more}")
+    print(f"  python -m twin run {chosen}{predictor} trace=chat trace.num_requests=1000")
+    print(f"  python -m twin run {chosen} --help")
+    print(f"  python -m twin check {chosen}")
     print("what a policy sees and decides: docs/policies.md, or python -m pydoc twin.policy")
     return 0
 

@@ -41,7 +41,7 @@ def _lines(entry: Entry) -> list[str]:
         "",
         entry.description,
         "",
-        f"decides: {'; '.join(entry.decides) or 'nothing, the vLLM V1 step as it is'}",
+        f"decides: {', '.join(entry.decides) or 'nothing, the vLLM V1 step as it is'}",
         f"needs a prediction: {'yes' if entry.needs_prediction else 'no'}",
         *checked[entry.checked],
         *(["parameters", *parameters] if parameters else ["parameters: none"]),
