@@ -5,15 +5,12 @@ imported.
 """
 
 import hashlib
-import importlib.util
 import inspect
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+from twin.class_file import check_docstring, constructor_at, imported, line_of, only_class
 from twin.policy import Policy
 from twin.policy_code import said, their_code
 from twin.policy_declarations import check_declarations
@@ -60,7 +57,7 @@ class PolicyFile:
                 policy = self.policy(**values)
             except ValueError as error:  # the constructor refuses a value, in its own words
                 raise PolicyFileError(f"policy={self.name}: {said(error)}") from error
-            check_declarations(policy, f"{self.file}:{_line_of(self.policy)}")
+            check_declarations(policy, f"{self.file}:{line_of(self.policy)}")
         return policy, values
 
 
@@ -85,62 +82,8 @@ def _from_file(place: Source, file: Path) -> PolicyFile:
         raise PolicyFileError(f"{file}: {(error.strerror or str(error)).lower()}") from error
     sha256 = hashlib.sha256(content).hexdigest()
     module_name = f"policies.{place.name}" if place.built_in else f"policy_{place.name}_{sha256[:12]}"
-    module = _imported(module_name, file, content)
-    return _checked(place, _only_policy(module, file), file, sha256)
-
-
-def _imported(module_name: str, file: Path, content: bytes) -> ModuleType:
-    """The module of a file, once per content; the built-in ones under the names by which they can be imported."""
-    loaded = sys.modules.get(module_name)
-    if loaded is not None and loaded.__file__ == str(file):
-        return loaded
-    spec = importlib.util.spec_from_file_location(module_name, file)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module  # before it runs: dataclasses look their module up
-    try:
-        with their_code(file, "while it was imported"):  # what was hashed is what runs: no compiled file of an older one
-            exec(compile(content, str(file), "exec", dont_inherit=True), vars(module))
-    except BaseException:  # Ctrl-C too: half a module must not be found again
-        del sys.modules[module_name]
-        raise
-    return module
-
-
-def _only_policy(module: ModuleType, file: Path) -> type[Policy]:
-    found = list(dict.fromkeys(_policies_in(module)))
-    if not found:
-        raise PolicyFileError(_without_policy(module, file))
-    if len(found) > 1:
-        listed = " and ".join(f"{policy.__name__} (line {_line_of(policy)})" for policy in found)
-        raise PolicyFileError(f"{file}:{_line_of(found[1])}: one policy a file, but here are {listed}")
-    return found[0]
-
-
-def _without_policy(module: ModuleType, file: Path) -> str:
-    """What to do in a file that defines no policy."""
-    for name, value in vars(module).items():
-        if inspect.isclass(value) and value.__module__ == module.__name__:
-            named = f"{file}:{_line_of(value)}: class {name}"
-            if issubclass(value, Policy):
-                return f"{named} is a helper, by its underscore; name the policy without one"
-            return f"{named} is not derived from twin.policy.Policy; write class {name}(Policy)"
-    return f"{file}:1: no class derived from twin.policy.Policy"
-
-
-def _policies_in(module: ModuleType) -> Iterator[type[Policy]]:
-    """The policies that the module itself defines; a leading underscore marks a helper."""
-    for name, value in vars(module).items():
-        own = inspect.isclass(value) and issubclass(value, Policy) and value.__module__ == module.__name__
-        if own and not name.startswith("_"):
-            yield value
-
-
-def _line_of(policy: type) -> int:
-    try:
-        return inspect.getsourcelines(policy)[1]
-    except OSError:
-        return 1
+    policy = only_class(imported(module_name, file, content), file, Policy, "policy")
+    return _checked(place, policy, file, sha256)
 
 
 def _from_entry_point(place: Source) -> PolicyFile:
@@ -158,10 +101,5 @@ def _from_entry_point(place: Source) -> PolicyFile:
 
 
 def _checked(place: Source, policy: type[Policy], file: Path, sha256: str) -> PolicyFile:
-    where = f"{file}:{_line_of(policy)}"
-    if not (policy.__dict__.get("__doc__") or "").strip():
-        raise PolicyFileError(f"{where}: {policy.__name__} has no docstring; say in a line what it does")
-    own = getattr(policy.__dict__.get("__init__"), "__code__", None)
-    if own is not None and own.co_filename == str(file):
-        where = f"{file}:{own.co_firstlineno}"  # the constructor's
-    return PolicyFile(place.name, place, policy, file, sha256, parameters_of(policy, where))
+    check_docstring(policy, file)
+    return PolicyFile(place.name, place, policy, file, sha256, parameters_of(policy, constructor_at(policy, file)))
