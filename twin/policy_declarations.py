@@ -31,7 +31,7 @@ def check_declarations(policy: Policy, where: str) -> None:
         hook = getattr(policy, name)
         if hook is not None and not callable(hook):
             raise PolicyFileError(f"{named}.{name}={_shown(hook)}: must be a method {name}(self, {arguments}), or None")
-        if hook is not None and not _takes(hook, arguments.count(",") + 1):
+        if hook is not None and not takes(hook, arguments.count(",") + 1):
             raise PolicyFileError(f"{named}.{name}: takes other arguments; it is called as {name}({arguments})")
     for name in SWITCHES:
         if type(value := getattr(policy, name)) is not bool:
@@ -42,7 +42,8 @@ def check_declarations(policy: Policy, where: str) -> None:
             raise PolicyFileError(f"{named}.{name}={_shown(value)}: must be one of {words}")
 
 
-def _takes(hook: Any, count: int) -> bool:
+def takes(hook: Any, count: int) -> bool:
+    """Whether it can be called with so many arguments."""
     try:
         signature = inspect.signature(hook)
     except (TypeError, ValueError):  # a built-in function without one: its call will show

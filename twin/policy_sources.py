@@ -91,11 +91,11 @@ def files_in(policy_path: str | Path | None = None) -> list[Path]:
     return [file for folder in folders(policy_path) for file in sorted(folder.glob("[!_]*.py")) if file.is_file()]
 
 
-def misnamed(file: Path) -> str:
-    """What to do with a file whose name can be no policy's."""
+def misnamed(file: Path, noun: str = "policy") -> str:
+    """What to do with a file whose name can be no policy's (or predictor's)."""
     letters = "".join(letter if letter.isalnum() else "_" for letter in file.stem)
-    better = letters if letters.isidentifier() else f"policy_{letters}"
-    return f"a policy's name is of letters, digits and _; rename the file to {better}.py"
+    better = letters if letters.isidentifier() else f"{noun}_{letters}"
+    return f"a {noun}'s name is of letters, digits and _; rename the file to {better}.py"
 
 
 def _entry_points(name: str | None = None) -> list[Source]:
