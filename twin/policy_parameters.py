@@ -3,13 +3,14 @@
 import inspect
 import types
 import typing
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
 from twin.nearest import nearest
 
 SIMPLE = (int, float, bool, str, type(None))
-OF_EVERY_POLICY = ("name", "preemption_mode", "victim", "preempt_for_seat")  # options that are not the policy's own
+OF_EVERY_POLICY = ("name", "admission", "victim", "preemption_mode", "preempt_for_seat")  # options, not the policy's own
 
 
 class PolicyFileError(ValueError):
@@ -37,29 +38,40 @@ class Parameter:
         """The type as a person writes it: `int`, `max|pow2|oracle`, `float or null`."""
         return type_text(self.type)
 
-    def value(self, policy: str, given: dict[str, Any]) -> Any:
+    def value(self, policy: str, given: dict[str, Any], option: str = "policy") -> Any:
         """The given value or the default; raises `PolicyFileError` when it is missing or of another type."""
+        named = f"{_prefix(option)}{self.name}"
         if self.name not in given:
             if self.required:
-                raise PolicyFileError(f"policy.{self.name}: policy={policy} needs it ({self.type_text})")
+                raise PolicyFileError(f"{named}: {option}={policy} needs it ({self.type_text})")
             return self.default
         value = given[self.name]
         matched = converted(value, self.type)
         if matched is MISMATCH:
             shown = "null" if value is None else value
-            raise PolicyFileError(f"policy.{self.name}={shown}: policy={policy} takes {self.type_text} here")
+            raise PolicyFileError(f"{named}={shown}: {option}={policy} takes {self.type_text} here")
         return matched
 
 
-def resolved(policy: str, parameters: tuple[Parameter, ...], given: dict[str, Any]) -> dict[str, Any]:
-    """The values of all parameters, defaults filled in; raises `PolicyFileError` for an unknown or wrong one."""
+def resolved(
+    policy: str, parameters: tuple[Parameter, ...], given: dict[str, Any], option: str = "policy"
+) -> dict[str, Any]:
+    """The values of all parameters, defaults filled in; raises `PolicyFileError` for an unknown or wrong one.
+
+    `option` is the one by which the policy was chosen: as a part it has its parameters behind its name, in brackets.
+    """
+    prefix = _prefix(option)
     known = {parameter.name: parameter for parameter in parameters}
     for key in given:
         if key not in known:
-            listed = ", ".join(f"policy.{name}" for name in known) or "it has none"
-            hint = nearest(key, known, "policy.")
-            raise PolicyFileError(f"policy.{key}: no such parameter of policy={policy}{hint} (parameters: {listed})")
-    return {name: parameter.value(policy, given) for name, parameter in known.items()}
+            listed = ", ".join(f"{prefix}{name}" for name in known) or "it has none"
+            hint = nearest(key, known, prefix)
+            raise PolicyFileError(f"{prefix}{key}: no such parameter of {option}={policy}{hint} (parameters: {listed})")
+    return {name: parameter.value(policy, given, option) for name, parameter in known.items()}
+
+
+def _prefix(option: str) -> str:
+    return "" if "." in option else f"{option}."
 
 
 def converted(value: Any, type_: Any) -> Any:
@@ -86,8 +98,11 @@ def type_text(type_: Any) -> str:
     return "null" if type_ is type(None) else type_.__name__
 
 
-def parameters_of(policy: type, where: str) -> tuple[Parameter, ...]:
-    """The parameters of the class's constructor in order; `where` is its file and line, for errors."""
+def parameters_of(policy: type, where: str, reserved: Collection[str] = OF_EVERY_POLICY) -> tuple[Parameter, ...]:
+    """The parameters of the class's constructor in order; `where` is its file and line, for errors.
+
+    None may have a reserved name.
+    """
     if policy.__init__ is object.__init__:  # type: ignore[misc]
         return ()
     signature = inspect.signature(policy.__init__)  # type: ignore[misc]
@@ -98,8 +113,8 @@ def parameters_of(policy: type, where: str) -> tuple[Parameter, ...]:
             raise PolicyFileError(f"{named} must be given by name: no *args, no **kwargs, nothing before a /")
         if parameter.annotation is parameter.empty:
             raise PolicyFileError(f"{named} has no type; write {parameter.name}: int (or float, bool, str, Literal)")
-        if parameter.name in OF_EVERY_POLICY:
-            raise PolicyFileError(f"{named} has the name of an option that every policy has; choose another")
+        if parameter.name in reserved:
+            raise PolicyFileError(f"{named} has the name of an option that all of its kind have; choose another")
     try:
         hints = typing.get_type_hints(policy.__init__)  # type: ignore[misc]
     except Exception as error:  # types are the author's code: looking them up may raise anything

@@ -120,7 +120,6 @@ def test_distributions_need_no_quotes():
         ("cache.gpu_memory_utilization=1.5", ["cache.gpu_memory_utilization=1.5", "share"]),
         ("cache.watermark=1", ["cache.watermark=1", "below 1"]),
         ("cache.allocator=page", ["cache.allocator=page", "paged or contiguous"]),
-        ("policy.preemption_mode=swop", ["policy.preemption_mode=swop", "recompute or swap or auto"]),
         ("swap.bandwidth_gib_s=nan", ["swap.bandwidth_gib_s=nan", "a number of at least 1e-06"]),
         ("seeds=0", ["seeds=0", "at least 1"]),
         ("+foo=1", ["foo: no such option", "scheduler"]),

@@ -198,5 +198,5 @@ def test_limits_are_checked(wrong: dict, message: str) -> None:
 def test_rules_are_checked() -> None:
     with pytest.raises(ValueError, match="preemption_mode must be one of recompute, swap, auto, keep, not 'drop'"):
         Rules(preemption_mode="drop")
-    with pytest.raises(ValueError, match="victim must be one of last, .* not 'first'"):
-        Rules(victim="first")
+    with pytest.raises(ValueError, match="allocator must be one of paged, contiguous, not 'buddy'"):
+        Rules(allocator="buddy")

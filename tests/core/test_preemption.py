@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from policies.least_computed import LeastComputed
+from policies.lowest_priority import LowestPriority
 from tests.core.drive import Drive, finished_with, scheduled
 from twin.core import InvalidTransition, PolicyError, Request, Rules
+from twin.policies_registry import find
 from twin.policy import Plan, Policy
 
 
@@ -61,7 +64,7 @@ def test_choices_of_victim(victim: str, name: str) -> None:
     """pri-06: b, 100 tokens, was admitted before a, 8,000 tokens, which needs a block."""
     b = Request("b", 0, 100, 90, predicted_output=90)
     a = Request("a", 1, 8000, 9, predicted_output=9, priority=1)
-    drive = Drive(b, a, rules=Rules(victim=victim), num_blocks=507, block_size=16)
+    drive = Drive(b, a, policy=find(victim).policy(), num_blocks=507, block_size=16)
     drive.step()
     assert list(drive.step().preempted) == [name]
 
@@ -69,7 +72,7 @@ def test_choices_of_victim(victim: str, name: str) -> None:
 def test_equal_priority_and_arrival_the_first_of_the_list_goes() -> None:
     """vLLM 0.32 to the letter: max() over the running list returns the first of equals."""
     requests = [Request(name, 0, 4, 9) for name in "abc"]
-    drive = Drive(*requests, rules=Rules(victim="lowest_priority"), num_blocks=3, block_size=4)
+    drive = Drive(*requests, policy=LowestPriority(), num_blocks=3, block_size=4)
     drive.step()
     assert next(iter(drive.step().preempted)) == "a"
 
@@ -88,7 +91,7 @@ def test_a_victim_that_the_policy_made_up_is_refused() -> None:
 def test_a_victim_gives_back_the_tokens_of_this_step() -> None:
     """c's chunk of 2 goes back to the budget of 4, or b's decode would be the only other one in that step."""
     requests = [Request("a", 0, 4, 5), Request("b", 0, 3, 5)]
-    drive = Drive(*requests, rules=Rules(victim="least_computed"), num_blocks=2, block_size=4, max_num_batched_tokens=7)
+    drive = Drive(*requests, policy=LeastComputed(), num_blocks=2, block_size=4, max_num_batched_tokens=7)
     drive.step()
     step = drive.step()  # a needs a block: b, the least computed, gives up the one it has
     assert step.preempted == {"b": "recompute"} and step.scheduled == {"a": 1}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from twin.policies_registry import find
+from twin.policy_assembly import assemble
 from twin.sim.scenario import play
 from twin.sim.scenario_file import read_scenario
 
@@ -36,7 +36,7 @@ def played(
         "requests": requests,
     }
     scenario = read_scenario(content, "scenario")
-    chosen, _ = find(scenario.policy_name).build(scenario.policy_parameters)
+    chosen = assemble(scenario.policy_name, scenario.policy_parameters, scenario.policy_parts).policy
     if chosen.allocator == "contiguous":
         scenario = replace(scenario, rules=replace(scenario.rules, allocator="contiguous"))
     *steps, last = play(scenario, chosen)

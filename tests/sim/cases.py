@@ -1,6 +1,6 @@
 """Random systems under pressure: limits, rules, policies and requests that meet every rule of the step often."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from random import Random
 from typing import Any
 
@@ -12,7 +12,10 @@ from policies.priority import Priority
 from traces.trace import Trace
 from twin.core.limits import Limits, Rules, blocks_for
 from twin.latency.linear import LinearLatency
+from twin.policies_registry import find
 from twin.policy import Plan, Policy
+from twin.policy_parts import combined
+from twin.predictors.oracle import Oracle
 from twin.sim.simulation import Outcome, Setup
 from twin.sim.swap_link import SwapCost
 
@@ -107,10 +110,11 @@ class Case:
     swap: SwapCost
     latency: LinearLatency
     trace: Trace
+    parts: dict[str, str] = field(default_factory=dict)  # names of policies, by role
 
     def setup(self) -> Setup:
-        predictor = lambda row, output_tokens: output_tokens  # noqa: E731
-        return Setup(self.limits, self.policy(), self.latency, self.rules, self.swap, predictor)
+        policy = combined(self.policy(), {role: find(name).policy() for role, name in self.parts.items()})
+        return Setup(self.limits, policy, self.latency, self.rules, self.swap, Oracle())
 
     def generated(self, row: int) -> int:
         """Tokens that a request yields if it comes to its end."""
@@ -179,12 +183,10 @@ def cases(draw: st.DrawFn, policies: tuple[type[Policy], ...] = ()) -> Case:
         watermark=draw(st.sampled_from([0.0, 0.0, 0.0, 0.05])),
     )
     ordered = policy in (Priority, Sjf)
-    victims = [None, "last", "longest", "least_computed", "lowest_priority", "most_remaining"]
+    victims = ["last", "longest", "least_computed", "lowest_priority", "most_remaining", "fewest_outputs", "latest_arrival"]
     seat = ordered and draw(st.booleans())
     rules = Rules(
         preemption_mode=draw(st.sampled_from(["recompute", "swap", "auto"])),
-        # a victim rule that contradicts a preemptive order can thrash for ever (that is a Stall, told as such)
-        victim=None if seat or policy.preempts else draw(st.sampled_from(victims)),
         preempt_for_seat=seat,
         async_scheduling=draw(st.booleans()),
     )
@@ -217,7 +219,9 @@ def cases(draw: st.DrawFn, policies: tuple[type[Policy], ...] = ()) -> Case:
         abort_s=aborts,  # type: ignore[arg-type]
         prefix=prefix,  # type: ignore[arg-type]
     )
-    return Case(policy, limits, rules, swap, latency, trace)
+    # a victim rule that contradicts a preemptive order can thrash for ever (that is a Stall, told as such)
+    victim = None if seat or policy.preempts else draw(st.sampled_from([None, *victims]))
+    return Case(policy, limits, rules, swap, latency, trace, {} if victim is None else {"victim": victim})
 
 
 # --- outcomes
@@ -225,8 +229,8 @@ def cases(draw: st.DrawFn, policies: tuple[type[Policy], ...] = ()) -> Case:
 
 def difference(one: Outcome, other: Outcome) -> str | None:
     """The first thing in which two outcomes are not the same to the last bit; wall time is nobody's affair."""
-    for field in fields(Outcome):
-        name = field.name
+    for each in fields(Outcome):
+        name = each.name
         mine, theirs = getattr(one, name), getattr(other, name)
         if name in ("requests", "steps"):
             for column in mine:

@@ -10,6 +10,7 @@ from traces.trace import Trace
 from twin.core import IllegalPlan, Limits, PolicyError, Rules, Stall
 from twin.latency.linear import LinearLatency
 from twin.policy import ADMIT, LATER, NEVER, Plan, Policy
+from twin.predictors.oracle import Oracle
 from twin.results.record import Record
 from twin.sim import Outcome, Setup, simulate
 
@@ -22,7 +23,7 @@ def setup(policy: Policy, asynchronous: bool = False) -> Setup:
         policy,
         LinearLatency(base_s=1.0),
         Rules(async_scheduling=asynchronous),
-        predictor=lambda row, o: o,
+        predictor=Oracle(),
     )
 
 
@@ -37,7 +38,7 @@ class RaisesAtFive(Policy):
     steady = False
 
     def on_step(self, view, batch, k):
-        if view.now >= 5:
+        if view.now > 5:
             return {}["nothing"]
 
 
@@ -119,7 +120,7 @@ class Interrupted(Policy):
     steady = False
 
     def on_step(self, view, batch, k):
-        if view.now >= 5:
+        if view.now > 5:
             raise KeyboardInterrupt
 
 
@@ -172,10 +173,6 @@ def test_preemptions_without_end_are_a_stall() -> None:
     "change, message",
     [
         (lambda policy, rules: setattr(policy, "needs_prediction", True), "policy Policy needs predicted output lengths"),
-        (
-            lambda policy, rules: rules.update(victim="most_remaining"),
-            "victim=most_remaining needs predicted output lengths",
-        ),
         (lambda policy, rules: rules.update(preempt_for_seat=True), "preempt_for_seat needs a policy with an order"),
         (lambda policy, rules: rules.update(allocator="contiguous"), "set cache.enable_prefix_caching=false"),
     ],

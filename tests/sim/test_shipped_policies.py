@@ -34,11 +34,11 @@ def adapted(case: Case, name: str) -> Case:
     """The same system under another policy, and what does not go with that one changed."""
     policy = find(name).policy
     limits, trace = replace(case.limits, enable_chunked_prefill=True), case.trace
-    rules = replace(case.rules, allocator=policy.allocator, preempt_for_seat=False, victim=None)
+    rules = replace(case.rules, allocator=policy.allocator, preempt_for_seat=False)
     if policy.allocator == "contiguous":
         limits = replace(limits, enable_prefix_caching=False, max_model_len=min(limits.max_model_len, 200))
         trace = replace(trace, n=None, prefix=None)
-    return replace(case, policy=policy, limits=limits, rules=rules, trace=trace)
+    return replace(case, policy=policy, limits=limits, rules=rules, trace=trace, parts={})
 
 
 def as_bytes(outcome: Outcome) -> list[bytes]:

@@ -12,8 +12,7 @@ from typing import Any
 from twin.cli.errors import UserError, one_line
 from twin.cli.groups import flat, hydra_values
 from twin.cli.quoting import OVERRIDE, key_of, quoted
-
-POLICY_OPTIONS = ("name", "preemption_mode", "victim", "preempt_for_seat")  # of every policy; others are its own
+from twin.policy_parameters import OF_EVERY_POLICY
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,6 @@ def _for_hydra(override: str) -> str:
     match = OVERRIDE.fullmatch(override)
     if match and match["key"] == "policy":
         return f"policy.name={match['value']}"
-    if match and match["key"].startswith("policy.") and match["key"].removeprefix("policy.") not in POLICY_OPTIONS:
+    if match and match["key"].startswith("policy.") and match["key"].removeprefix("policy.") not in OF_EVERY_POLICY:
         return f"++{match['key']}={match['value']}"
     return quoted(override)

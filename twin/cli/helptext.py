@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from twin.cli.compose import POLICY_OPTIONS, Composed, compose
+from twin.cli.compose import Composed, compose
 from twin.cli.errors import naming
 from twin.cli.groups import CONF, choices, flat
 from twin.cli.options import check_options
 from twin.policies_registry import PolicyFile, find, names
-from twin.policy_parameters import PolicyFileError
+from twin.policy_parameters import OF_EVERY_POLICY, PolicyFileError
 
 WIDTH = 120
 COMMENTED = re.compile(r"^(?P<indent> *)(?P<key>\w+):(?P<value>[^#]*)(?:#\s*(?P<comment>.*))?$")
@@ -52,7 +52,7 @@ def _options(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
     for group, chosen in composed.choices.items():
         comments |= _comments(CONF / group / f"{chosen}.yaml", f"{group}.")
     for name, value in flat({section: composed.values[section] for section in shown}).items():
-        if not name.startswith("policy.") or name.removeprefix("policy.") in POLICY_OPTIONS:
+        if not name.startswith("policy.") or name.removeprefix("policy.") in OF_EVERY_POLICY:
             yield f"{name}={_shown(value)}", comments.get(name, "")
 
 

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from twin import __version__
-from twin.cli.compose import POLICY_OPTIONS, Composed
+from twin.cli.compose import Composed
 from twin.cli.errors import UserError, naming
 from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
 from twin.cli.options import check_options
-from twin.policies_registry import PolicyFile, find
+from twin.policy_assembly import Assembly, assemble
+from twin.policy_parameters import OF_EVERY_POLICY
+from twin.policy_parts import ROLES
 
 if TYPE_CHECKING:
     from traces import Trace
@@ -43,7 +45,7 @@ class Job:
     simulation: "Simulation"
     decisions: Relay | None
     trace: "Trace"
-    policy: PolicyFile
+    policy: Assembly
     command: str
     lines: list[str]  # to print before it starts: memory, trace, latency, notes
 
@@ -63,12 +65,12 @@ class Job:
 
         from twin.results.save import provenance
 
-        report, found = self.trace.report, self.policy
+        report = self.trace.report
         versions = {"twin": __version__, "python": platform.python_version()}
         return self.config | {
             "provenance": provenance(
                 command=self.command,
-                policy=found.provenance(),
+                policy=self.policy.provenance(),
                 versions=versions | {name: version(name) for name in DISTRIBUTIONS},
                 trace={
                     "source": report.source,
@@ -85,14 +87,15 @@ class Job:
 
 def build(composed: Composed, command: str) -> Job:
     """Builds every part; raises `UserError` for the first that cannot be."""
-    from twin.core.limits import Limits, Rules
+    from twin.core.limits import PREEMPTION_MODES, Limits, Rules
     from twin.sim import Setup, Simulation, SwapCost
 
     config = composed.values
     check_options(config)
-    policy_file, policy = _policy(config)
+    assembly = _policy(config)
+    policy = assembly.policy
     with naming("policy"):
-        notes = policy_file.shadowed(config["policy_path"])
+        notes = assembly.shadowed(config["policy_path"])
     notes += _allocator(config, policy, composed)
     served = machine(config)
     lines = resolve_sizes(config, served)
@@ -119,8 +122,7 @@ def build(composed: Composed, command: str) -> Job:
             policy=policy,
             latency=latency,
             rules=Rules(
-                preemption_mode=rules["preemption_mode"],
-                victim=rules["victim"],
+                preemption_mode=mode if (mode := rules["preemption_mode"]) in PREEMPTION_MODES else "recompute",  # a part's
                 preempt_for_seat=rules["preempt_for_seat"],
                 allocator=cache["allocator"],
                 async_scheduling=scheduler["async_scheduling"],
@@ -131,7 +133,7 @@ def build(composed: Composed, command: str) -> Job:
         )
         simulation = Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
     lines = [*trace.report.lines(), *lines, _latency_line(latency), *(f"note: {note}" for note in notes)]
-    return Job(config, simulation, decisions, trace, policy_file, command, lines)
+    return Job(config, simulation, decisions, trace, assembly, command, lines)
 
 
 def command_line(command: str, overrides: Iterable[str]) -> str:
@@ -139,14 +141,14 @@ def command_line(command: str, overrides: Iterable[str]) -> str:
     return shlex.join(["python", "-m", "twin", command, *overrides])
 
 
-def _policy(config: dict[str, Any]) -> "tuple[PolicyFile, Policy]":
-    """The policy; its parameters' defaults are filled into the configuration."""
+def _policy(config: dict[str, Any]) -> Assembly:
+    """The policy and its parts; its parameters' defaults are filled into the configuration."""
     given = config["policy"]
+    own = {key: value for key, value in given.items() if key not in OF_EVERY_POLICY}
     with naming("policy"):
-        found = find(given["name"], config["policy_path"])
-        policy, parameters = found.build({key: value for key, value in given.items() if key not in POLICY_OPTIONS})
-    given |= parameters
-    return found, policy
+        assembly = assemble(given["name"], own, {role: given[role] for role in ROLES}, config["policy_path"])
+    given |= assembly.main.parameters
+    return assembly
 
 
 def _allocator(config: dict[str, Any], policy: "Policy", composed: Composed) -> list[str]:

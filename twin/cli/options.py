@@ -60,8 +60,9 @@ LONGEST_S = 1e9  # 30 years: a step or a copy that takes longer is a slip, and i
 GROUPS = ("trace", "model", "gpu", "latency")  # whose options their own packages check
 RULES = {
     "policy.name": WORD,
-    "policy.preemption_mode": one_of("recompute", "swap", "auto"),
-    "policy.victim": or_null(one_of("last", "longest", "least_computed", "most_remaining", "lowest_priority")),
+    "policy.admission": or_null(WORD),
+    "policy.victim": or_null(WORD),
+    "policy.preemption_mode": WORD,
     "policy.preempt_for_seat": SWITCH,
     "policy_path": or_null(WORD),
     "scheduler.max_num_seqs": integer(1, MOST["max_num_seqs"]),

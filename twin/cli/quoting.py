@@ -1,15 +1,16 @@
 """Values that need no quotes on our command line, though Hydra's grammar wants them.
 
 `trace.arrivals=gamma(8,cv=2)` is a name, an equals sign and a comma too many for Hydra. The options of `UNQUOTED` hold
-distributions; their values are quoted here before Hydra sees them.
+distributions, or a policy's part with its parameters; their values are quoted here before Hydra sees them.
 """
 
 import re
 
 from twin.cli.errors import UserError
 
-UNQUOTED = tuple(
-    f"trace.{name}" for name in ("arrivals", "prompt_tokens", "output_tokens", "priority", "users", "deadline_s")
+UNQUOTED = (
+    *(f"trace.{name}" for name in ("arrivals", "prompt_tokens", "output_tokens", "priority", "users", "deadline_s")),
+    *(f"policy.{name}" for name in ("admission", "victim", "preemption_mode")),
 )
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[^=]+)=(?P<value>.*)", re.DOTALL)
 

@@ -71,12 +71,12 @@ def play_file(path: Path, policy_path: str | None = None) -> int:
 def _played(scenario: "Scenario", where: str, policy_path: str | None) -> "tuple[list[dict[str, Any]], PolicyError | None]":
     """The lines of one scenario, and what its policy did wrong after them."""
     from twin.core.errors import PolicyError
-    from twin.policies_registry import find
+    from twin.policy_assembly import assemble
     from twin.sim.scenario import play
 
     lines: list[dict[str, Any]] = []
     with naming(where):
-        policy, _ = find(scenario.policy_name, policy_path).build(scenario.policy_parameters)
+        policy = assemble(scenario.policy_name, scenario.policy_parameters, scenario.policy_parts, policy_path).policy
         if policy.allocator == "contiguous":  # as in `twin run`: the policy implies it
             scenario = replace(scenario, rules=replace(scenario.rules, allocator=policy.allocator))
         try:

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-PREEMPTION_MODES = ("recompute", "swap", "auto")
-VICTIMS = ("last", "longest", "least_computed", "most_remaining", "lowest_priority")
+PREEMPTION_MODES = ("recompute", "swap", "auto", "keep")
 ALLOCATORS = ("paged", "contiguous")
 NO_LIMIT = 1 << 30  # a max_model_len that limits nothing
 # Beyond these no pool can be made in memory; what is larger is a slip.
@@ -79,14 +78,13 @@ class Rules:
     """Choices that go with any policy."""
 
     preemption_mode: str = "recompute"
-    victim: str | None = None  # None: the policy's own, else the last admitted
     preempt_for_seat: bool = False  # a head of a lower `order` takes the seat of the last in order (our extension)
     allocator: str = "paged"
     async_scheduling: bool = False
     vllm_defects: bool = False  # a victim that gives back tokens keeps the hashes of blocks never computed (vLLM 0.32)
 
     def __post_init__(self) -> None:
-        for name, allowed in (("preemption_mode", PREEMPTION_MODES), ("victim", VICTIMS), ("allocator", ALLOCATORS)):
+        for name, allowed in (("preemption_mode", PREEMPTION_MODES), ("allocator", ALLOCATORS)):
             value = getattr(self, name)
-            if value not in allowed and not (name == "victim" and value is None):
+            if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")

@@ -13,7 +13,7 @@ from twin.core.batch import Batch
 from twin.core.decoders import by_admission
 from twin.core.errors import PolicyError
 from twin.core.request import Request
-from twin.core.victims import CHOOSE
+from twin.core.swap import reclaim
 
 if TYPE_CHECKING:
     from twin.core.state import State
@@ -36,6 +36,8 @@ def walk(state: State) -> Batch:
         tokens = 1 if request.base is not None else state.chunk(request, pending, budget)
         computed = request.computed + tokens
         while (missing := state.blocks_missing(request, computed)) > pool.num_free:
+            if state.kept and reclaim(state, missing, request):
+                continue
             place = place_of_victim(state, running)
             victim = running.pop(place)
             if place < position:
@@ -82,9 +84,7 @@ def complete(state: State, budget: int, given: dict[Request, int], preempted: di
 
 
 def place_of_victim(state: State, running: list[Request]) -> int:
-    rule = state.rules.victim
-    if rule is not None:
-        return CHOOSE[rule](running)
+    """Who gives way among these, in order of admission: whom the policy chooses, else the last."""
     choose = state.policy.victim
     if choose is None:
         return len(running) - 1

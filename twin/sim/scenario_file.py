@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twin.core.limits import Limits, Rules
+from twin.core.limits import PREEMPTION_MODES, Limits, Rules
 from twin.latency.linear import LinearLatency
 from twin.sim.prompts import chained_keys, parse_prompt
 from twin.sim.swap_link import SwapCost
@@ -23,9 +23,8 @@ REQUEST = {
     "deadline_s", "abort_s",
 }  # fmt: skip
 TOP = {"cache", "scheduler", "model", "policy", "predictor", "latency", "swap", "requests", "vllm_defects"}
-RULES_OF_POLICY = ("preemption_mode", "victim", "preempt_for_seat")
+PARTS_OF_POLICY = ("admission", "victim", "preemption_mode")  # each the name of a policy, or null
 OPTIONS = {name: f"cache.{name}" for name in CACHE} | {name: f"scheduler.{name}" for name in SCHEDULER}
-OPTIONS |= {name: f"policy.{name}" for name in RULES_OF_POLICY}
 OPTIONS |= {"num_blocks": "cache.num_gpu_blocks", "num_host_blocks": "cache.num_cpu_blocks"}
 OPTIONS |= {"max_model_len": "model.max_model_len"}
 
@@ -58,6 +57,7 @@ class Scenario:
     requests: list[ScenarioRequest]
     policy_name: str = "fcfs"
     policy_parameters: dict[str, Any] = field(default_factory=dict)
+    policy_parts: dict[str, str] = field(default_factory=dict)
     predictor: str = "none"
     swap: SwapCost = field(default_factory=SwapCost)
 
@@ -77,12 +77,8 @@ def read_scenario(content: Any, where: str) -> Scenario:
         raise ValueError(f"{where}: cache.num_gpu_blocks is missing")
     scheduler = _mapping(top.get("scheduler"), SCHEDULER, where, "scheduler")
     model = _mapping(top.get("model"), {"max_model_len"}, where, "model")
-    policy = top.get("policy") or {}
-    if not isinstance(policy, (dict, str)):
-        raise ValueError(f"{where}: policy must be a name or a mapping, not {policy!r}")
-    policy = dict(policy) if isinstance(policy, dict) else {"name": policy}
+    policy, parts, rules = _read_policy(top.get("policy") or {}, where)
     policy_name = policy.pop("name", "fcfs")
-    rules = {key: policy.pop(key) for key in RULES_OF_POLICY if key in policy}
     latency = _mapping(top.get("latency", {"base_s": 1.0}), LATENCY, where, "latency")
     predictor = str(top.get("predictor") or "none")
     if predictor not in ("none", "oracle"):
@@ -131,7 +127,22 @@ def read_scenario(content: Any, where: str) -> Scenario:
         cost = SwapCost(bytes_per_block=1 << 20, **swap)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    return Scenario(limits, rule, step_latency, requests, str(policy_name), policy, predictor, cost)
+    return Scenario(limits, rule, step_latency, requests, str(policy_name), policy, parts, predictor, cost)
+
+
+def _read_policy(given: Any, where: str) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
+    """Its name and own parameters; its parts by role; the rules that go with any policy."""
+    if not isinstance(given, (dict, str)):
+        raise ValueError(f"{where}: policy must be a name or a mapping, not {given!r}")
+    own = dict(given) if isinstance(given, dict) else {"name": given}
+    parts = {role: part for role in PARTS_OF_POLICY if (part := own.pop(role, None)) is not None}
+    for role, part in parts.items():
+        if not isinstance(part, str):
+            raise ValueError(f"{where}: policy.{role} must be a name, not {part!r}")
+    rules = {"preempt_for_seat": own.pop("preempt_for_seat")} if "preempt_for_seat" in own else {}
+    if parts.get("preemption_mode") in PREEMPTION_MODES:
+        rules["preemption_mode"] = parts.pop("preemption_mode")
+    return own, parts, rules
 
 
 def _names(request: ScenarioRequest) -> list[str]:

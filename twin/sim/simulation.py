@@ -19,15 +19,19 @@ from twin.core.request import REJECTED, Request
 from twin.core.scheduler import Scheduler
 from twin.latency.model import LatencyError, LatencyModel
 from twin.policy import Policy
-from twin.sim.arrivals import Arrivals, Predictor, RequestFactory, Workload
+from twin.policy_parts import members_of
+from twin.predictor import Predictor
+from twin.sim.arrivals import Arrivals, RequestFactory, Workload
 from twin.sim.costs import cheaper_mode
 from twin.sim.coverage import steps_outside
 from twin.sim.decisions import DecisionLog
 from twin.sim.device import VirtualDevice
+from twin.sim.predictions import Predictions, PredictorError, telling
 from twin.sim.recorder import RequestTable, request_columns
 from twin.sim.replica import Halt, Replica, TimeLimit
 from twin.sim.swap_link import SwapCost, SwapLink
 
+CHOOSE_A_PREDICTOR = "choose a predictor, predictor=oracle say (or noisy, bucket, history, constant, one of your own)"
 SELDOM = (100_000, 20, 100)  # for the collector of cycles: a run makes few, and to look for them costs a tenth of it
 MOST_OF_A_MESSAGE = 300  # characters of a policy's own error
 
@@ -84,10 +88,10 @@ class Simulation:
         """
         policy, limits = setup.policy, setup.limits
         name = type(policy).__name__
-        if policy.needs_prediction and setup.predictor is None:
-            raise ValueError(f"policy {name} needs predicted output lengths: choose a predictor, predictor=oracle say")
-        if setup.rules.victim == "most_remaining" and setup.predictor is None:
-            raise ValueError("policy.victim=most_remaining needs predicted output lengths: choose a predictor")
+        predictor = setup.predictor if setup.predictor is not None and setup.predictor.predicts else None
+        needed_by = next((who for who, member in members_of(policy) if member.needs_prediction), None)
+        if needed_by is not None and predictor is None:
+            raise ValueError(f"{needed_by} needs predicted output lengths: {CHOOSE_A_PREDICTOR}")
         if setup.rules.preempt_for_seat and policy.order is None:
             raise ValueError(f"preempt_for_seat needs a policy with an order, and {name} has none")
         self.setup, self.trace = setup, trace
@@ -95,10 +99,15 @@ class Simulation:
         self.scheduler = Scheduler(limits, policy, setup.rules, literal, name_all=decisions is not None)
         self.scheduler.state.cheaper_mode = cheaper_mode(setup.latency, setup.swap)
         self.requests = RequestTable(len(trace))
-        factory = RequestFactory(trace, limits.block_size, limits.enable_prefix_caching, setup.predictor)
+        predictions = None
+        if predictor is not None:
+            predictions = Predictions(predictor, trace, limits.max_model_len, self.requests, needed_by)
+        factory = RequestFactory(trace, limits.block_size, limits.enable_prefix_caching)
         self.arrivals = Arrivals(self.env, trace, factory, self._deliver, setup.closed_sessions)
-        self.device = VirtualDevice(self.scheduler, setup.latency, SwapLink(setup.swap), self.requests, self.arrivals.after)
+        after = telling(predictions, self.arrivals.after)
+        self.device = VirtualDevice(self.scheduler, setup.latency, SwapLink(setup.swap), self.requests, after)
         self.replica = Replica(self.env, self.scheduler, self.device, forward=not step_by_step and decisions is None)
+        self.replica.predict = None if predictions is None else predictions.give
         self.arrivals.on_abort = self.replica.abort
         self.replica.aborts_come = trace.abort_s is not None
         if decisions is not None:
@@ -159,7 +168,7 @@ class Simulation:
         assert error is not None
         policy = type(self.setup.policy).__name__
         where = f"policy {policy}, plan {self.scheduler.state.plans} {self.replica.describe()}"
-        if isinstance(error, LatencyError):
+        if isinstance(error, (LatencyError, PredictorError)):
             failure = PolicyError(f"{error} ({self.replica.describe()})")
         elif isinstance(error, PolicyError):
             failure = type(error)(f"{where}: {error}")
@@ -184,12 +193,13 @@ class Simulation:
         steps, tokens = device.steps.columns(), device.tokens.columns()
         block_steps, token_steps, peak_blocks = (steps.pop(name) for name in ("block_steps", "token_steps", "peak_blocks"))
         requests = request_columns(self.requests, self.trace)
-        preemptions, swaps = int(requests["preemptions"].sum()), int(requests["swap_outs"].sum())
+        preemptions = int(requests["preemptions"].sum())
         counters = {
             "steps": device.steps.steps,
             "preemptions": preemptions,
-            "recompute_preemptions": preemptions - swaps,
-            "swap_preemptions": swaps,
+            "recompute_preemptions": preemptions - state.swaps - state.keeps,
+            "swap_preemptions": state.swaps,
+            "keep_preemptions": state.keeps,
             "recomputed_tokens": int(requests["recomputed_tokens"].sum()),
             "swap_fallbacks": state.swap_fallbacks,
             "swaps_given_up": state.swaps_given_up,
@@ -235,7 +245,7 @@ def _message_of(error: BaseException) -> str:
 
 def _place_in(policy: Policy, traceback: TracebackType | None) -> str | None:
     """file:line, the last in the policy's own code, and in that of classes it derives from, that the error passed."""
-    owners = [owner for owner in type(policy).__mro__ if owner not in (Policy, object)]
+    owners = [owner for _, member in members_of(policy) for owner in type(member).__mro__ if owner not in (Policy, object)]
     codes = [getattr(member, "__code__", None) for owner in owners for member in vars(owner).values()]
     files = {code.co_filename for code in codes if code is not None}
     place = None
