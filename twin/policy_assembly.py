@@ -51,8 +51,8 @@ def assemble(
 ) -> Assembly:
     """Finds and makes the policy `name` and its parts: `{"admission": "watermark(share=0.05)", "victim": None}`.
 
-    The same policy with the same parameters is one object, whatever its roles. One of the core's own modes
-    of preemption is no part. Raises `PolicyFileError`, one line that names the option, for what cannot be had or lacks a hook.
+    The same policy with the same parameters is one object, whatever its roles. One of the core's own modes of preemption
+    is no part. Raises `PolicyFileError`, one line that names the option, for what cannot be had or lacks its hook.
     """
     found = find(name, policy_path)
     policy, values = found.build(dict(parameters))

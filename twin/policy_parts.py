@@ -19,6 +19,7 @@ from twin.policy_parameters import PolicyFileError
 ROLES = {"admission": "admit", "victim": "victim", "preemption_mode": "mode"}  # policy.ROLE: the hook that is taken
 STATE_HOOKS = ("on_plan", "on_arrival", "on_wait", "on_admit", "on_preempt", "on_finish", "on_step")
 OF_THE_MAIN_ONE = ("order", "pick", "chunk", "reserve", "schedule", "dynamic", "group", "preempts", "allocator")
+FOR_EVER = 1 << 60  # steps
 
 Hook = Callable[..., Any]
 
@@ -42,12 +43,32 @@ class Combined(Policy):
         steps = self._hooks("steady_steps")
         if main.preempts and main.steady_steps is None and not declares_steady(main):
             steps.append(lambda view: 0)  # of a preemptive order that says nothing nothing is known
+        if main.schedule is not None and self.admit is not None and steps:
+            self.admit = self._counted(self.admit)
+            steps.append(self._unless_many_were_refused)
         self.steady_steps = _least(steps)
         self.steady_until = _least(self._hooks("steady_until"))
 
     def _hooks(self, name: str) -> list[Hook]:
         hooks = [getattr(member, name) for member in self.members]
         return [hook for hook in hooks if hook is not None]
+
+    def _counted(self, admit: Hook) -> Hook:
+        """A plan of the policy's own may ask for many, but a part's `steady_steps` speaks of the last that was refused."""
+        self.refused = (0, 0)  # in which plan, how many
+
+        def counted(request: Any, view: Any) -> Any:
+            answer = admit(request, view)
+            if answer != ADMIT:
+                plan, many = self.refused
+                self.refused = (view.plan_number, many + 1 if plan == view.plan_number else 1)
+            return answer
+
+        return counted
+
+    def _unless_many_were_refused(self, view: Any) -> int:
+        plan, many = self.refused
+        return 0 if many > 1 and plan == view.plan_number else FOR_EVER
 
     @property
     def steady(self) -> bool:  # type: ignore[override]  # asked anew: a policy may change it as it goes

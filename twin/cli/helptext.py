@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from twin.cli.compose import Composed, compose
+from twin import predictors_registry
+from twin.cli.compose import NAMED_BY_FILE, Composed, compose
 from twin.cli.errors import naming
 from twin.cli.groups import CONF, choices, flat
 from twin.cli.options import check_options
-from twin.policies_registry import PolicyFile, find, names
-from twin.policy_parameters import OF_EVERY_POLICY, PolicyFileError
+from twin.core.limits import PREEMPTION_MODES
+from twin.policies_registry import find, names
+from twin.policy_assembly import parse
+from twin.policy_parameters import PolicyFileError
+from twin.policy_parts import ROLES
 
 WIDTH = 120
 COMMENTED = re.compile(r"^(?P<indent> *)(?P<key>\w+):(?P<value>[^#]*)(?:#\s*(?P<comment>.*))?$")
@@ -34,7 +38,7 @@ def help_text(command: str, does: str, example: str, words: list[str], sections:
     lines += ["groups (the choice now: all choices)", *_table(_groups(composed, shown)), ""]
     lines += ["options (the value now: what it is)", *_table(_options(composed, shown)), ""]
     if "policy" in shown:
-        lines += _policy(composed)
+        lines += [line for option in ("name", *ROLES) for line in _policy(composed, option)]
     return "\n".join([*lines, f"example: {example}", ""])
 
 
@@ -42,6 +46,9 @@ def _groups(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
     if "policy" in shown:
         with naming("policy_path"):
             yield f"policy={composed.values['policy']['name']}", " ".join(names(composed.values["policy_path"]))
+    if "predictor" in shown:
+        known = predictors_registry.names(composed.values["policy_path"])
+        yield f"predictor={composed.values['predictor']['name']}", " ".join(known)
     for group, chosen in sorted(composed.choices.items()):
         if len(choices(group)) > 1 and (group in shown or group == "system"):
             yield f"{group}={chosen}", " ".join(choices(group))
@@ -52,25 +59,25 @@ def _options(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
     for group, chosen in composed.choices.items():
         comments |= _comments(CONF / group / f"{chosen}.yaml", f"{group}.")
     for name, value in flat({section: composed.values[section] for section in shown}).items():
-        if not name.startswith("policy.") or name.removeprefix("policy.") in OF_EVERY_POLICY:
+        kind, _, option = name.partition(".")
+        if kind not in NAMED_BY_FILE or option in NAMED_BY_FILE[kind]:
             yield f"{name}={_shown(value)}", comments.get(name, "")
 
 
-def _policy(composed: Composed) -> list[str]:
+def _parameters(composed: Composed, kind: str) -> list[str]:
+    """What the chosen policy or predictor says of itself, and its own parameters."""
+    name, policy_path = str(composed.values[kind]["name"]), composed.values["policy_path"]
     try:
-        policy = find(str(composed.values["policy"]["name"]), composed.values["policy_path"])
+        found = (find if kind == "policy" else predictors_registry.find)(name, policy_path)
     except PolicyFileError as error:
-        return [f"policy: {error}", ""]
-    summary = (policy.policy.__doc__ or "").strip().split("\n")[0]
-    rows = list(_parameters(policy))
+        return [f"{kind}: {error}", ""]
+    rows = [
+        (f"{kind}.{parameter.name}={'?' if parameter.required else _shown(parameter.default)}", parameter.type_text)
+        for parameter in found.parameters
+    ]
     own = _table(rows) if rows else ["  it has no parameters of its own"]
-    return [f"policy={policy.name} ({policy.policy.__name__} of {policy.file}): {summary}", *own, ""]
-
-
-def _parameters(policy: PolicyFile) -> Iterator[tuple[str, str]]:
-    for parameter in policy.parameters:
-        default = "?" if parameter.required else _shown(parameter.default)
-        yield f"policy.{parameter.name}={default}", parameter.type_text
+    about = found.provenance()
+    return [f"{kind}={name} ({about['class']} of {about['file']}): {about['description']}", *own, ""]
 
 
 def _comments(file: Path, prefix: str) -> dict[str, str]:
