@@ -37,6 +37,11 @@ class Assembly:
         parts = {role: part.file.provenance() | {"parameters": part.parameters} for role, part in self.parts.items()}
         return self.main.file.provenance() | ({"parts": parts} if parts else {})
 
+    @property
+    def built_in(self) -> bool:
+        """Whether the policy and all its parts come with this package."""
+        return all(part.file.source.built_in for part in (self.main, *self.parts.values()))
+
     def shadowed(self, policy_path: str | Path | None = None) -> list[str]:
         """Which others of the same names are not used, a line each."""
         files = {part.file.name: part.file for part in (self.main, *self.parts.values())}
