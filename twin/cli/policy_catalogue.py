@@ -1,7 +1,6 @@
 """All policies, each looked at by itself: one that is broken is an entry that says why, and no harm to the others."""
 
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ FAMILIES = {  # of the shipped ones; what is not here goes where its hooks say
     ),
     FAIRNESS: ("vtc", "lcf", "drr", "wfq", "dlpm", "rpm"),
     PREFIX: ("lpm", "dfs_weight"),
-    ADMISSION: (),
+    ADMISSION: ("watermark", "no_evict", "max_util", "past_future", "reserve_ratio"),
     VICTIM: (),
     MODE: (),
 }  # fmt: skip
@@ -51,7 +50,7 @@ class Entry:
     found: PolicyFile | None = None
     decides: tuple[str, ...] = ()
     needs_prediction: bool = False
-    checked: bool | None = None  # it has a certificate for its present hash; None: not known
+    checked: bool = False  # it has a certificate for its present hash
     error: str = ""
 
     @property
@@ -84,7 +83,9 @@ def entries(policy_path: str | Path | None = None) -> list[Entry]:
 
 def entry_of(name: str, policy_path: str | Path | None = None) -> Entry:
     """One policy; whatever is wrong with it is told in the entry."""
-    place, family, where = None, "", ""
+    from twin.check.certificate import certificate_for  # with all that a check needs
+
+    family = where = ""
     try:
         place = source(name, policy_path)
         where = str(place)
@@ -98,7 +99,7 @@ def entry_of(name: str, policy_path: str | Path | None = None) -> Entry:
         family = BY_DECISION.get(decides, ORDER)
     if policy.preempts:
         decides = tuple("preemptive order" if word == "order" else word for word in decides)
-    checked = None if (certified := _certified()) is None else certified(found)
+    checked = certificate_for(found.file) is not None
     return Entry(name, family, where, found, decides, policy.needs_prediction, checked)
 
 
@@ -120,11 +121,6 @@ def _place(place: Source) -> str:
     if not place.built_in:
         return f"in {place.file.parent}"
     return next((family for family, members in FAMILIES.items() if place.name in members), ORDER)
-
-
-def _certified() -> Callable[[PolicyFile], bool] | None:
-    """Whether a policy has passed `twin check` in its present form."""
-    return None
 
 
 def _shown(value: Any) -> str:

@@ -19,7 +19,10 @@ def catalogue(listed: list[Entry]) -> str:
     parts = [HEAD]
     families = [(family, list(members)) for family, members in groupby(listed, key=attrgetter("family"))]
     for family, members in families:
-        rows = [f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {', '.join(one.decides)} |" for one in members]
+        rows = [
+            f"| [`{one.name}`](#{one.name}) | {_cell(one.summary)} | {', '.join(one.decides) or 'nothing'} |"
+            for one in members
+        ]
         parts.append(
             "\n".join([f"**{_capital(family)}**\n", "| policy | what it does | decides |", "|---|---|---|", *rows]) + "\n"
         )
@@ -65,8 +68,8 @@ def _parameters(entry: Entry, text: str) -> list[str]:
     lines = []
     for name, type_text, default in entry.parameters:
         given = f"{type_text}, default {default}" if default else f"{type_text}, must be given"
-        lines.append(f"- `policy.{name}` ({given}): {_escaped(about.get(name, '')).strip()}".rstrip(": "))
-    return [*lines, ""] if lines else []
+        lines.append(f"- `{name}` ({given}): {_escaped(about.get(name, '')).strip()}".rstrip(": "))
+    return ["Parameters:", "", *lines, ""] if lines else []
 
 
 def _escaped(text: str) -> str:

@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
 def _lines(entry: Entry) -> list[str]:
     assert entry.found is not None
     parameters = [f"  policy.{name}={default or '?'}  {type_text}" for name, type_text, default in entry.parameters]
-    checked = {None: [], True: ["checked: yes"], False: [f"checked: no; python -m twin check policy={entry.name}"]}
+    checked = "it has a certificate" if entry.checked else f"not in this form; python -m twin check policy={entry.name}"
     return [
         f"{entry.name}: class {entry.found.policy.__name__} of {entry.found.file}",
         f"sha256 {entry.found.sha256}",
@@ -43,6 +43,6 @@ def _lines(entry: Entry) -> list[str]:
         "",
         f"decides: {', '.join(entry.decides) or 'nothing, the vLLM V1 step as it is'}",
         f"needs a prediction: {'yes' if entry.needs_prediction else 'no'}",
-        *checked[entry.checked],
+        f"checked: {checked}",
         *(["parameters", *parameters] if parameters else ["parameters: none"]),
     ]
