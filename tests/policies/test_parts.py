@@ -1,0 +1,355 @@
+"""Policies put together from parts: whose hook decides, who is told what, and what the whole declares."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policies.fcfs import Fcfs
+from policies.last import Last
+from policies.max_util import MaxUtil
+from policies.no_evict import NoEvict
+from policies.past_future import PastFuture
+from policies.prefill_first import PrefillFirst
+from policies.reserve_ratio import ReserveRatio
+from policies.sarathi import Sarathi
+from policies.watermark import Watermark
+from tests.core.drive import Drive, finished_with
+from tests.policies.scenarios import played, request, scheduled
+from tests.sim.cases import Case, cases, difference
+from traces.trace import Trace
+from twin.core import Limits, PolicyError, Request
+from twin.latency.linear import LinearLatency
+from twin.policies_registry import find
+from twin.policy import ADMIT, LATER, NEVER, Policy
+from twin.policy_parts import combined
+from twin.sim.simulation import Setup, Simulation
+
+
+class AtMost(Policy):
+    """An admission part: so many run at most, and no prompt above 50 tokens ever."""
+
+    def __init__(self, seats: int) -> None:
+        self.seats = seats
+
+    def admit(self, request, view):
+        if request.prompt_tokens > 50:
+            return NEVER
+        return ADMIT if view.num_running < self.seats else LATER
+
+
+class First(Policy):
+    """A victim part: the first admitted."""
+
+    def victim(self, running, view):
+        return running[0]
+
+
+def small_setup(policy: Policy) -> tuple[Setup, Trace]:
+    trace = Trace("two", np.array([0.0, 1.0]), np.array([4, 4]), np.array([2, 2]))
+    return Setup(Limits(num_blocks=9), policy, LinearLatency(base_s=1.0)), trace
+
+
+# --- victims
+
+
+def running(**requests):
+    """By name: computed, generated, prompt_tokens, predicted_output, priority, arrival_s."""
+    names = ("computed", "generated", "prompt_tokens", "predicted_output", "priority", "arrival_s")
+    return [SimpleNamespace(id=name, **dict(zip(names, values, strict=True))) for name, values in requests.items()]
+
+
+@pytest.mark.parametrize(
+    ("rule", "chosen"),
+    [
+        ("last", "d"),
+        ("longest", "d"),  # 30 tokens like a, and admitted later
+        ("least_computed", "c"),  # 12 like b
+        ("most_remaining", "c"),  # 20 - 3 = 17 like b
+        ("lowest_priority", "b"),  # (1, 2.0) like c: vLLM takes the first of the list
+        ("fewest_outputs", "b"),  # 3 like c, and the longer prompt
+        ("latest_arrival", "c"),  # 2.0 s like b
+    ],
+)
+def test_whom_each_rule_chooses_and_whom_of_equals(rule, chosen):
+    four = running(a=(30, 5, 26, 9, 0, 1.0), b=(12, 3, 10, 20, 1, 2.0), c=(12, 3, 8, 20, 1, 2.0), d=(30, 7, 24, 8, 0, 0.5))
+    assert find(rule).policy().victim(four, None).id == chosen
+
+
+def test_the_victim_is_the_parts_choice_and_not_the_main_policys():
+    """By hand: a, b and c hold all three blocks of 4; a needs a second one."""
+
+    def first_victim(policy: Policy) -> str:
+        drive = Drive(*(Request(name, 0, 4, 9) for name in "abc"), policy=policy, num_blocks=3, block_size=4)
+        drive.step()
+        return next(iter(drive.step().preempted))
+
+    assert first_victim(First()) == "a"
+    assert first_victim(combined(First(), {"victim": Last()})) == "c"
+    assert first_victim(combined(Fcfs(), {"victim": First()})) == "a"
+
+
+# --- modes
+
+
+class BySize(Policy):
+    """A mode part: the small ones are computed again, the others swapped."""
+
+    def mode(self, request, view):
+        return "recompute" if request.computed < 5 else "swap"
+
+
+@pytest.mark.parametrize(("tokens", "mode"), [(4, "recompute"), (8, "swap")])
+def test_the_mode_of_a_preemption_is_the_parts(tokens, mode):
+    two = [Request(name, 0, tokens, 5) for name in "ab"]
+    policy = combined(Fcfs(), {"preemption_mode": BySize()})
+    drive = Drive(*two, policy=policy, num_blocks=tokens // 2, block_size=4, num_host_blocks=9)
+    drive.step()
+    assert drive.step().preempted == {"b": mode}
+
+
+# --- admission
+
+
+class Says(Policy):
+    """Always the same answer; counts how often it was asked."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer, self.asked = answer, 0
+
+    def admit(self, request, view):
+        self.asked += 1
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("main", "part", "together", "part_asked"),
+    [
+        (ADMIT, ADMIT, ADMIT, 1),
+        (ADMIT, LATER, LATER, 1),
+        (ADMIT, NEVER, NEVER, 1),
+        (True, False, LATER, 1),
+        (LATER, ADMIT, LATER, 0),
+        (LATER, NEVER, LATER, 0),
+        (NEVER, ADMIT, NEVER, 0),
+        (False, True, LATER, 0),
+    ],
+)
+def test_both_must_admit_and_the_part_is_not_asked_after_a_refusal(main, part, together, part_asked):
+    one, other = Says(main), Says(part)
+    assert combined(one, {"admission": other}).admit(None, SimpleNamespace(plan_number=1)) == together
+    assert (one.asked, other.asked) == (1, part_asked)
+
+
+def test_an_admission_part_keeps_the_head_waiting():
+    """Slots of one token, ten of them, half of them kept free: B needs 3 of the 7 that A leaves."""
+    policy = {"name": "fcfs", "admission": "watermark(share=0.5)"}
+    steps, _ = played(policy, [request("A", 3, 2), request("B", 3, 2)], 10, 1)
+    assert scheduled(steps) == [{"A": 3}, {"A": 1}, {"B": 3}, {"B": 1}]
+    steps, _ = played("fcfs", [request("A", 3, 2), request("B", 3, 2)], 10, 1)
+    assert scheduled(steps) == [{"A": 3, "B": 3}, {"A": 1, "B": 1}]
+
+
+@pytest.mark.parametrize("main", [Fcfs, Sarathi, PrefillFirst])
+def test_a_plan_of_the_policys_own_asks_the_admission_part_too(main):
+    """At most two at once, though blocks and seats are there for all; and never a prompt above 50 tokens."""
+    four = [Request(name, 0, tokens, 3) for name, tokens in (("a", 4), ("b", 60), ("c", 4), ("d", 4))]
+    drive = Drive(*four, policy=combined(main(), {"admission": AtMost(2)}), num_blocks=99, block_size=4)
+    steps = drive.drain()
+    assert max(len(step.scheduled) for step in steps) == 2
+    assert [name for step in steps for name in step.admitted] == ["a", "c", "d"]
+    a, b, c, d = four
+    assert b.state == "rejected" and b.reason == f"policy {main.__name__}+AtMost answered NEVER"
+    assert finished_with(a, 3) and finished_with(c, 3) and finished_with(d, 3)
+
+
+def test_a_part_may_not_refuse_for_ever_whom_it_has_let_in():
+    class Once(Policy):
+        def admit(self, request, view):
+            return ADMIT if not request.preemptions else NEVER
+
+    for main in (Fcfs(), PrefillFirst()):
+        policy = combined(main, {"admission": Once(), "preemption_mode": Swaps()})
+        two = [Request(name, 0, 4, 5) for name in "ab"]
+        drive = Drive(*two, policy=policy, num_blocks=2, block_size=4, num_host_blocks=9)
+        with pytest.raises(PolicyError, match=r"admit\(\) answered NEVER for request b, which has run already"):
+            drive.drain()
+
+
+class Swaps(Policy):
+    def mode(self, request, view):
+        return "swap"
+
+
+# --- who is told
+
+
+class Told(Policy):
+    """Writes down what it is told, in a list that others may share; has the hooks of all roles."""
+
+    def __init__(self, name: str, told: list[tuple[str, str]]) -> None:
+        self.name, self.told = name, told
+
+    def admit(self, request, view):
+        return True
+
+    def victim(self, running, view):
+        return running[-1]
+
+    def mode(self, request, view):
+        return "recompute"
+
+    def on_arrival(self, request, view):
+        self.told.append((self.name, f"{request.id} arrives"))
+
+    def on_wait(self, request, view):
+        self.told.append((self.name, f"{request.id} waits"))
+
+    def on_plan(self, view):
+        self.told.append((self.name, f"plan {view.plan_number}"))
+
+    def on_admit(self, request, view):
+        self.told.append((self.name, f"{request.id} comes in"))
+
+    def on_preempt(self, request, mode, view):
+        self.told.append((self.name, f"{request.id} goes, {mode}"))
+
+    def on_step(self, view, batch, k):
+        self.told.append((self.name, f"{k} step, {sum(batch.by_user.values())} tokens"))
+
+    def on_finish(self, request, view):
+        self.told.append((self.name, f"{request.id} ends"))
+
+
+def test_main_policy_and_parts_are_told_of_everything_in_this_order_and_once_whatever_their_roles():
+    """Two blocks of 4: when a and b have filled theirs, b goes, and comes back when a has ended."""
+    told: list[tuple[str, str]] = []
+    part, victim = Told("part", told), Told("victim", told)
+    policy = combined(Told("main", told), {"admission": part, "victim": victim, "preemption_mode": part})
+    Drive(Request("a", 0, 4, 2), Request("b", 0, 4, 2), policy=policy, num_blocks=2, block_size=4).drain()
+    by_name = {name: [what for who, what in told if who == name] for name in ("main", "part", "victim")}
+    assert by_name["part"] == by_name["main"] == by_name["victim"]
+    assert [name for name, _ in told] == ["main", "part", "victim"] * (len(told) // 3)
+    main = by_name["main"]
+    assert sorted(main[9:11]) == ["b goes, recompute", "b waits"]
+    assert main[:9] + main[11:] == [
+        "a arrives", "a waits", "b arrives", "b waits",
+        "plan 1", "a comes in", "b comes in", "1 step, 2 tokens",
+        "plan 2", "1 step, 1 tokens", "a ends",
+        "plan 3", "b comes in", "1 step, 1 tokens", "b ends",
+    ]  # fmt: skip
+
+
+def test_a_part_that_raises_is_named_with_its_line():
+    class Broken(Policy):
+        def admit(self, request, view):
+            raise KeyError("oh")
+
+    setup, trace = small_setup(combined(Fcfs(), {"admission": Broken()}))
+    with pytest.raises(PolicyError, match=r"policy Fcfs\+Broken, plan 1 .*: test_parts.py:\d+ raised KeyError: 'oh'"):
+        Simulation(setup, trace).run()
+
+
+# --- what the whole declares
+
+
+def test_without_parts_the_policy_stays_what_it_is():
+    main = Fcfs()
+    assert combined(main, {}) is main and combined(main, {"victim": None}) is main
+
+
+def test_order_and_what_goes_with_it_are_the_main_policys_alone():
+    class Main(Policy):
+        dynamic, group, preempts, allocator = True, "user", True, "contiguous"
+
+        def order(self, request, view):
+            return request.priority
+
+    class Part(Policy):
+        dynamic, group, preempts = False, "session", False
+
+        def order(self, request, view):
+            return 0
+
+        def chunk(self, request, offered, view):
+            return 1
+
+        def admit(self, request, view):
+            return True
+
+    whole = combined(Main(), {"admission": Part()})
+    assert (whole.dynamic, whole.group, whole.preempts, whole.allocator) == (True, "user", True, "contiguous")
+    assert whole.order(SimpleNamespace(priority=7), None) == 7 and whole.chunk is None
+    other = combined(Part(), {"admission": Says(True)})
+    assert (other.dynamic, other.group, other.preempts, other.allocator) == (False, "session", False, "paged")
+
+
+def test_a_plan_is_as_steady_as_the_least_steady_of_all():
+    class Steady(Says):
+        steady_for = 0
+
+        def steady_steps(self, view):
+            return self.steady_for
+
+        def steady_until(self, view):
+            return self.steady_for / 10
+
+    main, part = Steady(True), Steady(True)
+    main.steady_for, part.steady_for = 7, 4
+    whole = combined(main, {"admission": part})
+    assert (whole.steady, whole.steady_steps(None), whole.steady_until(None)) == (True, 4, 0.4)
+    main.steady_for = 3
+    assert (whole.steady_steps(None), whole.steady_until(None)) == (3, 0.3)
+    part.steady = False
+    assert not whole.steady
+    part.steady, main.steady = True, False
+    assert not whole.steady
+    assert combined(Fcfs(), {"admission": Says(True)}).steady_steps is None
+
+
+def test_of_a_preemptive_order_that_says_nothing_no_steadiness_is_believed():
+    class Silent(Policy):
+        preempts = True
+
+        def order(self, request, view):
+            return request.generated
+
+    class Declared(Silent):
+        steady = True
+
+    assert combined(Silent(), {"victim": First()}).steady_steps(None) == 0
+    assert combined(Declared(), {"victim": First()}).steady_steps is None
+
+
+def test_a_prediction_is_needed_if_anyone_needs_it():
+    assert not combined(Fcfs(), {"victim": Last()}).needs_prediction
+    assert combined(Fcfs(), {"victim": find("most_remaining").policy()}).needs_prediction
+    setup, trace = small_setup(combined(Fcfs(), {"victim": find("most_remaining").policy()}, {"victim": "most_remaining"}))
+    with pytest.raises(ValueError, match="policy.victim=most_remaining needs predicted output lengths"):
+        Simulation(setup, trace)
+
+
+# --- any combination, under random pressure
+
+ADMISSIONS: list[Callable[[], Policy]] = [
+    lambda: AtMost(3), lambda: Watermark(0.2), NoEvict, MaxUtil, lambda: PastFuture(window=5),
+    lambda: ReserveRatio(decay_steps=40),
+]  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@given(cases(), st.sampled_from(ADMISSIONS))
+def test_every_way_through_a_run_has_the_same_outcome(case: Case, admission: Callable[[], Policy]) -> None:
+    def run(**how):
+        parts = {role: find(name).policy() for role, name in case.parts.items()}
+        policy = combined(case.policy(), parts | {"admission": admission()})
+        return Simulation(replace(case.setup(), policy=policy), case.trace, **how).run()
+
+    forward = run()
+    assert forward.complete and "unfinished" not in forward.requests["status"]
+    assert difference(run(step_by_step=True, literal=True), forward) is None
+    assert difference(run(step_by_step=True), forward) is None
