@@ -25,10 +25,18 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
         "twin.policy_parameters",
         "twin.policy_sources",
     ),
+    "twin/policy_parts.py": ("twin.policy", "twin.policy_parameters"),
+    "twin/policy_assembly.py": (
+        "twin.core.limits",
+        "twin.policies_registry",
+        "twin.policy",
+        "twin.policy_parameters",
+        "twin.policy_parts",
+    ),
     "twin/memory": (),
     "twin/core": ("twin.policy",),
     "twin/latency": ("twin.core.batch", "twin.memory"),
-    "twin/sim": ("twin.core", "twin.latency", "twin.policy"),
+    "twin/sim": ("twin.core", "twin.latency", "twin.policy", "twin.policy_parts"),
     "twin/results": (),
 }
 STANDARD_LIBRARY_ONLY = ("twin/policy.py", "twin/core", "policies", "twin/nearest.py", "twin/cli/main.py")
