@@ -153,3 +153,10 @@ def test_the_catalogue_is_fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     for file in (tmp_path / "policies").iterdir():
         file.unlink()
     assert page("shipped_policies") == catalogue(entries())
+
+
+def test_the_readme_names_all_that_ship(tmp_path: Path):
+    for file in (tmp_path / "policies").iterdir():
+        file.unlink()
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert [entry.name for entry in entries() if f"`{entry.name}`" not in readme] == []
