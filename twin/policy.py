@@ -81,10 +81,12 @@ class Policy:
     believed only where the policy says so itself: under least attained service, say, a running request comes to stand
     behind whoever waits by running alone."""
     steady_steps: Callable[..., Any] | None = None
-    """steady_steps(view) -> k: for so many steps at least, if all are decodes and nothing else happens, its decisions stay
-    what they are now. Asked while somebody waits. None: for as many as nothing happens (see `steady`)."""
+    """steady_steps(view) -> k: if all are decodes and nothing else happens, its decisions stay what they are in this plan for
+    so many steps at least, this one among them; then comes a plan. Asked at the end of a plan that left somebody waiting, of
+    the state before the step. None: for as long as nothing happens (see `steady`)."""
     steady_until: Callable[..., Any] | None = None
-    """steady_until(view) -> seconds: a time before which its decisions stay what they are now. None: no time matters."""
+    """steady_until(view) -> seconds: a time before which its decisions stay what they are in this plan; asked at the same
+    moment. None: no time matters."""
     dynamic: bool = False
     """`order` may change while a request waits: it is asked of all that wait, again and again. Rather than that, say which
     changed, `view.reorder(request)`."""

@@ -31,7 +31,7 @@ from twin.core.step import shortcut, walk
 from twin.core.swap import move_ahead
 from twin.policy import Plan, Policy
 
-EVERY_BLOCK = 1 << 60
+EVERY_BLOCK = EVER = 1 << 60
 
 
 class Scheduler:
@@ -54,7 +54,8 @@ class Scheduler:
         # A preemptive order may come to set a running request behind one that waits, while nothing else happens.
         says_steady = policy.steady_steps is not None or any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])
         self.keys_may_cross = policy.preempts and not says_steady
-        self.steady_until_s = inf  # at this time, seconds, a plan has to be made: the policy said so with the last horizon
+        # when a plan has to be made, as the policy said with the last one: at this time, seconds; before this step of the decoders
+        self.steady_until_s, self.steady_until_step = inf, EVER
         self.landing = Landing(self.state)
         self.held = (0, 0, 0)  # of the last stretch: most blocks held in a step, blocks summed over its steps, tokens
 
@@ -105,10 +106,13 @@ class Scheduler:
         if self.policy.on_plan is not None:
             self.policy.on_plan(state.view)
         self.refusal = None
+        self.steady_until_s, self.steady_until_step = inf, EVER
         state.reordered = False
         batch = self._by_policy() if self.policy.schedule is not None else self._by_rules()
         if self.policy.background is not None and state.swapped and (batch.chunks or state.decoders.count):
             move_ahead(state, self.policy.background(state.view))
+        if self.refusal is not None or (self.policy.schedule is not None and not self.must_ask):
+            self._ask_how_long_steady()
         batch.copies = state.copies
         batch.swapped_in_blocks, batch.swapped_out_blocks = state.blocks_in, state.blocks_out
         self._launch(batch)
@@ -222,7 +226,6 @@ class Scheduler:
         Whatever it says, a step that begins at `steady_until_s` or later has to be planned.
         """
         state, decoders, policy = self.state, self.state.decoders, self.policy
-        self.steady_until_s = inf
         if state.prefills or state.ending or not decoders.count or not policy.steady or state.reordered:
             return 0
         somebody_waits = bool(state.waiting or state.swapped)
@@ -243,23 +246,21 @@ class Scheduler:
             if self.rules.async_scheduling:
                 return 0
             steps = steps_before_head_can_share(state, steps)
-        if steps and (somebody_waits or policy.schedule is not None):
-            steps = self._as_long_as_steady(steps)
-        return steps
+        return max(0, min(steps, self.steady_until_step - decoders.launched))
 
-    def _as_long_as_steady(self, steps: int) -> int:
-        """What the policy itself says of how long its decisions stand."""
+    def _ask_how_long_steady(self) -> None:
+        """What the policy says of how long the decisions of the plan just made stand."""
         policy, view = self.policy, self.state.view
         if policy.steady_until is not None:
-            self.steady_until_s = policy.steady_until(view)
-            if not isinstance(self.steady_until_s, (int, float)):
-                raise PolicyError(f"steady_until() must return seconds, not {self.steady_until_s!r}")
-        if policy.steady_steps is None:
-            return steps
-        stated = policy.steady_steps(view)
-        if not isinstance(stated, int):
-            raise PolicyError(f"steady_steps() must return a number of steps, not {stated!r}")
-        return max(0, min(steps, stated))
+            until_s = policy.steady_until(view)
+            if not isinstance(until_s, (int, float)):
+                raise PolicyError(f"steady_until() must return seconds, not {until_s!r}")
+            self.steady_until_s = until_s
+        if policy.steady_steps is not None:
+            steps = policy.steady_steps(view)
+            if not isinstance(steps, int):
+                raise PolicyError(f"steady_steps() must return a number of steps, not {steps!r}")
+            self.steady_until_step = self.state.decoders.launched + steps
 
     def _flight_is_uniform(self) -> bool:
         """One step is in flight, and each lazy decoder has one token of it, and nobody else has."""
@@ -268,7 +269,8 @@ class Scheduler:
             return False
         batch = flight[0]
         count = self.state.decoders.count
-        if batch.features is None or batch.chunks or batch.asides or batch.preempted or batch.swapped_in_blocks:
+        moves = batch.swapped_in_blocks or batch.swapped_out_blocks
+        if batch.features is None or batch.chunks or batch.asides or batch.preempted or moves:
             return False
         return batch.regular == count == batch.features.sequences
 
