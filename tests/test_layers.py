@@ -18,12 +18,26 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
     "twin/policy_code.py": ("twin.policy_parameters",),
     "twin/policy_sources.py": ("twin.nearest", "twin.policy_parameters"),
     "twin/policy_declarations.py": ("twin.policy", "twin.policy_code", "twin.policy_parameters"),
+    "twin/class_file.py": ("twin.policy_code", "twin.policy_parameters"),
     "twin/policies_registry.py": (
+        "twin.class_file",
         "twin.policy",
         "twin.policy_code",
         "twin.policy_declarations",
         "twin.policy_parameters",
         "twin.policy_sources",
+    ),
+    "twin/keyed_draws.py": (),
+    "twin/predictor.py": ("twin.keyed_draws",),
+    "twin/predictors": ("twin.predictor",),
+    "twin/predictors_registry.py": (
+        "twin.class_file",
+        "twin.nearest",
+        "twin.policy_code",
+        "twin.policy_declarations",
+        "twin.policy_parameters",
+        "twin.policy_sources",
+        "twin.predictor",
     ),
     "twin/policy_parts.py": ("twin.policy", "twin.policy_parameters"),
     "twin/policy_assembly.py": (
@@ -36,7 +50,7 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
     "twin/memory": (),
     "twin/core": ("twin.policy",),
     "twin/latency": ("twin.core.batch", "twin.memory"),
-    "twin/sim": ("twin.core", "twin.latency", "twin.policy", "twin.policy_parts"),
+    "twin/sim": ("twin.core", "twin.latency", "twin.policy", "twin.policy_parts", "twin.predictor"),
     "twin/results": (),
 }
 STANDARD_LIBRARY_ONLY = ("twin/policy.py", "twin/core", "policies", "twin/nearest.py", "twin/cli/main.py")

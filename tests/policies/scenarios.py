@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from twin import predictors_registry
 from twin.policy_assembly import assemble
 from twin.sim.scenario import play
 from twin.sim.scenario_file import read_scenario
@@ -22,7 +23,7 @@ def played(
     cache: dict[str, Any] | None = None,
     max_model_len: int = 4096,
     latency: dict[str, float] | None = None,
-    predictor: str = "none",
+    predictor: str | dict[str, Any] = "none",
     **scheduler: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The steps and the summary; a step takes one second unless `latency` says otherwise."""
@@ -39,7 +40,8 @@ def played(
     chosen = assemble(scenario.policy_name, scenario.policy_parameters, scenario.policy_parts).policy
     if chosen.allocator == "contiguous":
         scenario = replace(scenario, rules=replace(scenario.rules, allocator="contiguous"))
-    *steps, last = play(scenario, chosen)
+    predicting, _ = predictors_registry.find(scenario.predictor).build(scenario.predictor_parameters)
+    *steps, last = play(scenario, chosen, predictor=predicting)
     return steps, last["summary"]
 
 

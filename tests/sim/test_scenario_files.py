@@ -55,7 +55,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (scenario(policy={"preempt_for_seat": "no"}), "here: policy.preempt_for_seat must be true or false, not 'no'"),
     (scenario(policy={"preemption_mode": ["swap"]}), "here: policy.preemption_mode must be a name, not ['swap']"),
     (scenario(policy={"victim": 3}), "here: policy.victim must be a name, not 3"),
-    (scenario(predictor="crystal"), "here: predictor must be none or oracle in a scenario, not 'crystal'"),
+    (scenario(predictor=["oracle"]), "here: predictor must be a name or a mapping, not ['oracle']"),
     (scenario(latency={}), "here: latency=linear: all fields are 0"),
     (scenario(latency={"base_s": "fast"}), "here: latency=linear"),
     (scenario(latency={"bases": 1}), "here: latency has no option 'bases'; there are base_s"),

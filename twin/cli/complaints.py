@@ -34,10 +34,10 @@ def refuse_odd(typed: str, for_hydra: str) -> None:
 def refuse_additions(typed: list[str], for_hydra: list[str], made: HydraValues) -> None:
     """Refuses `+key=value` and `++key=value` where no option is called so: Hydra would add what nothing ever reads.
 
-    A policy's own parameters are not among them: the policy knows its own. Raises `UserError`.
+    A policy's or predictor's own parameters are not among them: it knows its own. Raises `UserError`.
     """
     added = [key_of(word) for word in typed if word.startswith("+")]
-    own = ("policy.", "hydra.", "hydra/")
+    own = ("policy.", "predictor.", "hydra.", "hydra/")
     added = [key.partition("@")[0] for key in added if not is_group(key) and not key.startswith(own)]
     if not added:
         return

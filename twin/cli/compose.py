@@ -1,8 +1,8 @@
 """From the words of the command line to one plain dict, by Hydra's compose API.
 
 Hydra reads `conf/`, applies the overrides and resolves interpolations; what it says of a bad override is put into
-one line by `twin.cli.complaints`. Two things are not Hydra's: `policy=NAME` names a file (so it becomes
-`policy.name=NAME`, and a policy's own parameters are keys to add), and distributions need no quotes.
+one line by `twin.cli.complaints`. Two things are not Hydra's: `policy=NAME` and `predictor=NAME` name a file
+(so the first becomes `policy.name=NAME`, and a policy's own parameters are keys to add), and distributions need no quotes.
 """
 
 from dataclasses import dataclass
@@ -13,6 +13,8 @@ from twin.cli.errors import UserError, one_line
 from twin.cli.groups import flat, hydra_values
 from twin.cli.quoting import OVERRIDE, key_of, quoted
 from twin.policy_parameters import OF_EVERY_POLICY
+
+NAMED_BY_FILE = {"policy": OF_EVERY_POLICY, "predictor": ("name",)}  # and the options that are not the file's own
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,11 @@ def compose(overrides: list[str], for_help: bool = False) -> Composed:
 
 def _for_hydra(override: str) -> str:
     match = OVERRIDE.fullmatch(override)
-    if match and match["key"] == "policy":
-        return f"policy.name={match['value']}"
-    if match and match["key"].startswith("policy.") and match["key"].removeprefix("policy.") not in OF_EVERY_POLICY:
+    if match is None:
+        return quoted(override)
+    kind, _, option = match["key"].partition(".")
+    if kind in NAMED_BY_FILE and not option:
+        return f"{kind}.name={match['value']}"
+    if kind in NAMED_BY_FILE and option not in NAMED_BY_FILE[kind]:
         return f"++{match['key']}={match['value']}"
     return quoted(override)

@@ -37,8 +37,8 @@ def help_text(command: str, does: str, example: str, words: list[str], sections:
     lines = [f"usage: python -m twin {command} [group=choice ...] [option=value ...]", "", does, ""]
     lines += ["groups (the choice now: all choices)", *_table(_groups(composed, shown)), ""]
     lines += ["options (the value now: what it is)", *_table(_options(composed, shown)), ""]
-    if "policy" in shown:
-        lines += [line for option in ("name", *ROLES) for line in _policy(composed, option)]
+    for option in _named_by_file(composed, shown):
+        lines += _parameters(composed, option)
     return "\n".join([*lines, f"example: {example}", ""])
 
 
@@ -64,20 +64,33 @@ def _options(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
             yield f"{name}={_shown(value)}", comments.get(name, "")
 
 
-def _parameters(composed: Composed, kind: str) -> list[str]:
-    """What the chosen policy or predictor says of itself, and its own parameters."""
-    name, policy_path = str(composed.values[kind]["name"]), composed.values["policy_path"]
+def _named_by_file(composed: Composed, shown: list[str]) -> Iterator[str]:
+    """The options whose value names a file with parameters of its own."""
+    if "policy" in shown:
+        yield "policy"
+        for role in ROLES:
+            if composed.values["policy"][role] not in (None, *PREEMPTION_MODES):
+                yield f"policy.{role}"
+    if "predictor" in shown:
+        yield "predictor"
+
+
+def _parameters(composed: Composed, option: str) -> list[str]:
+    """What the chosen policy, part or predictor says of itself, and its own parameters."""
+    kind, _, role = option.partition(".")
     try:
-        found = (find if kind == "policy" else predictors_registry.find)(name, policy_path)
+        name, given = parse(option, composed.values[kind][role]) if role else (str(composed.values[kind]["name"]), {})
+        found = (find if kind == "policy" else predictors_registry.find)(name, composed.values["policy_path"])
     except PolicyFileError as error:
-        return [f"{kind}: {error}", ""]
-    rows = [
-        (f"{kind}.{parameter.name}={'?' if parameter.required else _shown(parameter.default)}", parameter.type_text)
-        for parameter in found.parameters
-    ]
+        return [f"{option}: {error}", ""]
+    prefix = "" if role else f"{kind}."  # a part has its parameters in brackets
+    rows = []
+    for parameter in found.parameters:
+        value = "?" if parameter.required else _shown(given.get(parameter.name, parameter.default))
+        rows.append((f"{prefix}{parameter.name}={value}", parameter.type_text))
     own = _table(rows) if rows else ["  it has no parameters of its own"]
     about = found.provenance()
-    return [f"{kind}={name} ({about['class']} of {about['file']}): {about['description']}", *own, ""]
+    return [f"{option}={name} ({about['class']} of {about['file']}): {about['description']}", *own, ""]
 
 
 def _comments(file: Path, prefix: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from twin import __version__
+from twin import __version__, predictors_registry
 from twin.cli.compose import Composed
 from twin.cli.errors import UserError, naming
 from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from traces import Trace
     from twin.latency.model import LatencyModel
     from twin.policy import Policy
+    from twin.predictor import Predictor
+    from twin.predictors_registry import PredictorFile
     from twin.sim import Simulation
 
 DISTRIBUTIONS = ("numpy", "simpy", "hydra-core", "pandas", "pyarrow")  # whose versions a result depends on
@@ -46,6 +48,7 @@ class Job:
     decisions: Relay | None
     trace: "Trace"
     policy: Assembly
+    predictor: "PredictorFile"
     command: str
     lines: list[str]  # to print before it starts: memory, trace, latency, notes
 
@@ -71,6 +74,7 @@ class Job:
             "provenance": provenance(
                 command=self.command,
                 policy=self.policy.provenance(),
+                predictor=self.predictor.provenance(),
                 versions=versions | {name: version(name) for name in DISTRIBUTIONS},
                 trace={
                     "source": report.source,
@@ -89,6 +93,7 @@ def build(composed: Composed, command: str) -> Job:
     """Builds every part; raises `UserError` for the first that cannot be."""
     from twin.core.limits import PREEMPTION_MODES, Limits, Rules
     from twin.sim import Setup, Simulation, SwapCost
+    from twin.sim.predictions import PredictorError
 
     config = composed.values
     check_options(config)
@@ -100,6 +105,7 @@ def build(composed: Composed, command: str) -> Job:
     served = machine(config)
     lines = resolve_sizes(config, served)
     latency = _latency(config, served, notes)
+    predictor_file, predictor = _predictor(config)
     trace = _trace(config)
     cache, scheduler, rules, swap = (config[section] for section in ("cache", "scheduler", "policy", "swap"))
     with naming("scheduler"):
@@ -128,12 +134,15 @@ def build(composed: Composed, command: str) -> Job:
                 async_scheduling=scheduler["async_scheduling"],
             ),
             swap=SwapCost(block_bytes(config, served), swap["bandwidth_gib_s"], swap["per_copy_s"], swap["overlap"]),
-            predictor=_predictor(config["predictor"]["name"]),
+            predictor=predictor,
             closed_sessions=config["simulate"]["closed_sessions"],
         )
-        simulation = Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
+        try:
+            simulation = Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
+        except PredictorError as error:
+            raise UserError(str(error)) from error
     lines = [*trace.report.lines(), *lines, _latency_line(latency), *(f"note: {note}" for note in notes)]
-    return Job(config, simulation, decisions, trace, assembly, command, lines)
+    return Job(config, simulation, decisions, trace, assembly, predictor_file, command, lines)
 
 
 def command_line(command: str, overrides: Iterable[str]) -> str:
@@ -189,9 +198,11 @@ def _trace(config: dict[str, Any]) -> "Trace":
         return open_trace(**config["trace"], seed=config["seed"])
 
 
-def _predictor(name: str) -> Callable[[int, int], float | None] | None:
-    if name == "none":
-        return None
-    if name == "oracle":
-        return lambda row, output_tokens: output_tokens
-    raise UserError(f"predictor.name={name}: no such predictor; there are none and oracle")
+def _predictor(config: dict[str, Any]) -> "tuple[PredictorFile, Predictor]":
+    """The predictor, and where it is from; its parameters' defaults are filled into the configuration."""
+    given = config["predictor"]
+    with naming("predictor"):
+        found = predictors_registry.find(given["name"], config["policy_path"])
+        predictor, values = found.build({key: value for key, value in given.items() if key != "name"}, config["seed"])
+    given |= values
+    return found, predictor

@@ -70,19 +70,26 @@ def play_file(path: Path, policy_path: str | None = None) -> int:
 
 def _played(scenario: "Scenario", where: str, policy_path: str | None) -> "tuple[list[dict[str, Any]], PolicyError | None]":
     """The lines of one scenario, and what its policy did wrong after them."""
+    from twin import predictors_registry
     from twin.core.errors import PolicyError
     from twin.policy_assembly import assemble
     from twin.sim.scenario import play
 
     lines: list[dict[str, Any]] = []
     with naming(where):
-        policy = assemble(scenario.policy_name, scenario.policy_parameters, scenario.policy_parts, policy_path).policy
+        assembly = assemble(scenario.policy_name, scenario.policy_parameters, scenario.policy_parts, policy_path)
+        policy = assembly.policy
+        for line in assembly.shadowed(policy_path):
+            complain(f"twin scenario: note: {line}")
+        predictor, _ = predictors_registry.find(scenario.predictor, policy_path).build(scenario.predictor_parameters)
         if policy.allocator == "contiguous":  # as in `twin run`: the policy implies it
             scenario = replace(scenario, rules=replace(scenario.rules, allocator=policy.allocator))
         try:
-            lines.extend(play(scenario, policy))
+            lines.extend(play(scenario, policy, predictor=predictor))
         except PolicyError as error:
             return lines, error
+        if not assembly.built_in:  # else the version of twin says which it was
+            lines[-1]["summary"]["policy"] = assembly.provenance()
     return lines, None
 
 

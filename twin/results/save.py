@@ -17,19 +17,20 @@ def provenance(
     command: str,
     policy: Mapping[str, Any],
     versions: Mapping[str, str],
+    predictor: Mapping[str, Any] | None = None,
     trace: Mapping[str, Any] | None = None,
     latency: Mapping[str, Any] | None = None,
     warnings: Iterable[str] = (),
 ) -> dict[str, Any]:
     """What a run says of its making: the section `provenance` of config.yaml, which the report shows.
 
-    `command`: the command line. `policy`: `class`, `file`, `sha256`, and perhaps `description`. `trace`: what was
-    read, dropped and why, e.g. `{"read": 100, "kept": 98, "dropped": {"no output": 2}}`; `latency`: what the model
-    says of itself. Anything else in these mappings is shown as it stands.
+    `command`: the command line. `policy`: `class`, `file`, `sha256`, and perhaps `description`; `predictor` likewise.
+    `trace`: what was read, dropped and why, e.g. `{"read": 100, "kept": 98, "dropped": {"no output": 2}}`; `latency`:
+    what the model says of itself. Anything else in these mappings is shown as it stands.
     """
     return plain({
-        "command": command, "versions": versions, "policy": policy, "trace": trace or {}, "latency": latency or {},
-        "warnings": list(warnings),
+        "command": command, "versions": versions, "policy": policy, "predictor": predictor or {}, "trace": trace or {},
+        "latency": latency or {}, "warnings": list(warnings),
     })  # fmt: skip
 
 

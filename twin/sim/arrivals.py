@@ -15,8 +15,6 @@ import simpy
 from twin.core.request import Request
 from twin.sim.events import EARLY_S, call_at
 
-Predictor = Callable[[int, int], float | None]  # (row of the trace, true output tokens) -> predicted output tokens
-
 
 class Workload(Protocol):
     """What the simulator needs of a trace (`traces.Trace` is one): columns of one length, None where absent."""
@@ -56,8 +54,8 @@ class Workload(Protocol):
 class RequestFactory:
     """Makes the request of a row. Content that nobody else has gets no keys: the pool names it itself."""
 
-    def __init__(self, trace: Workload, block_size: int, caches: bool, predictor: Predictor | None) -> None:
-        self.trace, self.block_size, self.predictor = trace, block_size, predictor
+    def __init__(self, trace: Workload, block_size: int, caches: bool) -> None:
+        self.trace, self.block_size = trace, block_size
         self.ids = trace.ids()
         self.prompt_tokens, self.output_tokens = trace.prompt_tokens.tolist(), trace.output_tokens.tolist()
         self.max_tokens = _listed(trace.max_tokens)
@@ -69,7 +67,6 @@ class RequestFactory:
 
     def make(self, row: int, arrival_s: float) -> Request:
         trace = self.trace
-        output = self.output_tokens[row]
         keys: Any = ()
         if self.shareable is not None and self.prefix is not None and self.shareable[row] >= self.block_size:
             keys = self.prefix.block_keys(row, self.block_size, self.shareable[row] // self.block_size)
@@ -78,13 +75,12 @@ class RequestFactory:
         if deadline_s is not None and arrival_s != (recorded_s := self.recorded_s[row]) and recorded_s == recorded_s:
             deadline_s += arrival_s - recorded_s  # a closed session: it keeps its distance from the arrival
         return Request(
-            self.ids[row], arrival_s, self.prompt_tokens[row], output, max_tokens,
+            self.ids[row], arrival_s, self.prompt_tokens[row], self.output_tokens[row], max_tokens,
             index=row,
             user=None if trace.user is None else trace.user[row],
             session=None if trace.session is None else trace.session[row],
             priority=0 if self.priority is None else self.priority[row],
             deadline_s=None if deadline_s != deadline_s else deadline_s,
-            predicted_output=None if self.predictor is None else self.predictor(row, output),
             samples=1 if self.samples is None else self.samples[row],
             block_keys=keys,
         )  # fmt: skip

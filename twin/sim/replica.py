@@ -44,6 +44,7 @@ class Replica:
     ) -> None:
         self.env, self.scheduler, self.device, self.forward = env, scheduler, device, forward
         self.on_tick: Callable[[], None] | None = None  # every so many plans or stretches: progress, time limits
+        self.predict: Callable[[Request], None] | None = None  # what is known of a request when the scheduler takes it in
         self.ticks = 0
         self.inbox: deque[Request] = deque()
         self.to_abort: list[Request] = []
@@ -81,7 +82,10 @@ class Replica:
                 self.to_abort.remove(request)
                 request.state, request.reason = ABORTED, "abort"
                 device.end(request)
-            elif scheduler.add(request) is not None:
+                continue
+            if self.predict is not None:
+                self.predict(request)
+            if scheduler.add(request) is not None:
                 device.end(request)
         waiting = len(scheduler.state.waiting)
         if waiting > self.max_waiting:

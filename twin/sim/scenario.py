@@ -9,6 +9,7 @@ import numpy as np
 
 from twin.core.errors import PolicyError
 from twin.policy import Policy
+from twin.predictor import Predictor
 from twin.sim.scenario_file import Scenario, ScenarioRequest
 from twin.sim.scenario_load import load
 from twin.sim.simulation import Setup, Simulation
@@ -16,20 +17,18 @@ from twin.sim.simulation import Setup, Simulation
 __all__ = ["Scenario", "load", "play"]
 
 
-def play(scenario: Scenario, policy: Policy, literal: bool = False) -> Iterator[dict[str, Any]]:
+def play(
+    scenario: Scenario, policy: Policy, literal: bool = False, predictor: Predictor | None = None
+) -> Iterator[dict[str, Any]]:
     """The steps, and last `{"summary": ...}`. `literal`: by the definition alone, for tests.
 
+    The policy and the predictor are those that the scenario names; whoever calls has made them from it.
     Raises PolicyError, after the steps that led to it, when the policy raises, breaks a rule or stalls.
     """
+    if predictor is None and scenario.predictor != "none":
+        raise ValueError(f"the scenario has predictor={scenario.predictor}, and it was not given to play")
     steps: list[dict[str, Any]] = []
-    setup = Setup(
-        scenario.limits,
-        policy,
-        scenario.latency,
-        scenario.rules,
-        scenario.swap,
-        predictor=(lambda row, output_tokens: output_tokens) if scenario.predictor == "oracle" else None,
-    )
+    setup = Setup(scenario.limits, policy, scenario.latency, scenario.rules, scenario.swap, predictor)
     simulation = Simulation(setup, ScenarioTrace(scenario), decisions=steps.append, literal=literal, keep=True)
     failure: PolicyError | None = None
     try:

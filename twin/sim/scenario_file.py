@@ -59,6 +59,7 @@ class Scenario:
     policy_parameters: dict[str, Any] = field(default_factory=dict)
     policy_parts: dict[str, str] = field(default_factory=dict)
     predictor: str = "none"
+    predictor_parameters: dict[str, Any] = field(default_factory=dict)
     swap: SwapCost = field(default_factory=SwapCost)
 
     def block_keys(self) -> dict[str, list[int]]:
@@ -80,9 +81,11 @@ def read_scenario(content: Any, where: str) -> Scenario:
     policy, parts, rules = _read_policy(top.get("policy") or {}, where)
     policy_name = policy.pop("name", "fcfs")
     latency = _mapping(top.get("latency", {"base_s": 1.0}), LATENCY, where, "latency")
-    predictor = str(top.get("predictor") or "none")
-    if predictor not in ("none", "oracle"):
-        raise ValueError(f"{where}: predictor must be none or oracle in a scenario, not {predictor!r}")
+    predictor = top.get("predictor") or "none"
+    if not isinstance(predictor, (dict, str)):
+        raise ValueError(f"{where}: predictor must be a name or a mapping, not {predictor!r}")
+    predictor = dict(predictor) if isinstance(predictor, dict) else {"name": predictor}
+    predictor_name = str(predictor.pop("name", "none"))
     flags = {
         name: _flag(options, name, f"{where}: {section}{name}", name == "enable_chunked_prefill")
         for options, section, name in (
@@ -127,7 +130,9 @@ def read_scenario(content: Any, where: str) -> Scenario:
         cost = SwapCost(bytes_per_block=1 << 20, **swap)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    return Scenario(limits, rule, step_latency, requests, str(policy_name), policy, parts, predictor, cost)
+    return Scenario(
+        limits, rule, step_latency, requests, str(policy_name), policy, parts, predictor_name, predictor, cost
+    )  # fmt: skip
 
 
 def _read_policy(given: Any, where: str) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:

@@ -1,0 +1,1 @@
+"""The predictors that come with the package, one a file: `predictor=NAME`. See `docs/predictors.md`."""
