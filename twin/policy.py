@@ -16,7 +16,7 @@ A policy that wants everything overrides `schedule(view) -> Plan` and puts the s
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class Answer(IntEnum):
@@ -100,6 +100,17 @@ class Policy:
     """The allocator that the policy was made for: "paged" or "contiguous"."""
 
 
+def _not_there(what: str, view: type, name: str) -> str:
+    """What to say of an attribute that a view lacks."""
+    from difflib import get_close_matches  # only an error needs it
+
+    there = [known for known in vars(view) if not known.startswith("_")]
+    if name in there:
+        return f"{what} cannot tell its {name} now"
+    close = get_close_matches(name, there, n=1)
+    return f"{what} has no {name}; " + (f"did you mean {close[0]}?" if close else f"it has {', '.join(there)}")
+
+
 class RequestView:
     """A request as a policy sees it."""
 
@@ -114,6 +125,11 @@ class RequestView:
 
     def __repr__(self) -> str:
         return f"<request {self._request.id}>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise AttributeError(_not_there("a request", type(self), name))
 
     id = property(lambda self: self._request.id)
     arrival_s = property(lambda self: self._request.arrival_s)
@@ -156,6 +172,11 @@ class SystemView:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a policy may not write {name}")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            raise AttributeError(_not_there("the view", type(self), name))
 
     now = property(lambda self: self._state.now, doc="seconds of virtual (simulator) or engine time")
     plan_number = property(lambda self: self._state.plans, doc="equal between two calls only within one plan")

@@ -1,6 +1,7 @@
 """Hooks and declarations of a policy, checked before anything is simulated."""
 
 import inspect
+from difflib import get_close_matches
 from typing import Any
 
 from twin.policy import Policy
@@ -22,6 +23,7 @@ SWITCHES = ("steady", "dynamic", "preempts", "needs_prediction")
 # What a request is and stays. Of its attributes only these can be a group: the others change while it waits.
 GROUPS = ("user", "session", "priority", "id", "arrival_s", "prompt_tokens", "deadline_s", "predicted_output")
 ALLOCATORS = ("paged", "contiguous")
+ALIKE = 0.8  # share of letters by which a name is taken for a slip of the pen
 
 
 def check_declarations(policy: Policy, where: str) -> None:
@@ -40,6 +42,21 @@ def check_declarations(policy: Policy, where: str) -> None:
         if (value := getattr(policy, name)) is not None and type(value) is not str or value not in allowed:
             words = ", ".join(map(str, allowed))
             raise PolicyFileError(f"{named}.{name}={_shown(value)}: must be one of {words}")
+    for kind in type(policy).__mro__[:-2]:
+        for name, value in vars(kind).items():
+            if not name.startswith("_") and (meant := _meant(name, value, policy)):
+                raise PolicyFileError(f"{named}.{name}: no such hook or declaration; did you mean {meant}? (else: _{name})")
+
+
+def _meant(name: str, value: object, policy: Policy) -> str | None:
+    """The hook or switch that a misspelt one was meant to be: it would be left alone without a word."""
+    if hasattr(Policy, name):
+        return None
+    if callable(value):
+        unused = [hook for hook in HOOKS if getattr(policy, hook) is None]
+        alike = get_close_matches(name, unused, 1, ALIKE)
+        return next(iter(alike), None) if alike and takes(value, HOOKS[alike[0]].count(",") + 2) else None
+    return next(iter(get_close_matches(name, SWITCHES, 1, ALIKE)), None) if type(value) is bool else None
 
 
 def takes(hook: Any, count: int) -> bool:

@@ -300,6 +300,38 @@ def test_hooks_and_declarations_are_checked_before_the_run(own_folder, declared,
     assert "mine.py:" in message and all(word in message for word in words)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("def oder(self, request, view): return 1", "order"),
+        ("def on_finished(self, request, view): ...", "on_finish"),
+        ("def admits(self, request, view): ...", "admit"),
+        ("def scedule(self, view): ...", "schedule"),
+        ("preempt = True", "preempts"),
+        ("need_prediction = True", "needs_prediction"),
+    ],
+)
+def test_a_misspelt_hook_or_declaration_is_not_passed_over(own_folder, written, meant):
+    name = written.removeprefix("def ").split("(")[0].split(" ")[0]
+    message = complaint(own_folder, f"{GOOD}\n    {written}\n")
+    assert f"mine.py:8: Mine.{name}: no such hook or declaration; did you mean {meant}? (else: _{name})" in message
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "def order(self, request, view): return 1\n    def orders(self, request, view): return 1",  # the hook is there too
+        "def victims(self): return 1",  # it could not be called as the hook
+        "def shortest(self, request, view): return 1",
+        "def _oder(self, request, view): return 1",
+        "steadily = 3",
+    ],
+)
+def test_helpers_may_have_names_of_their_own(own_folder, written):
+    (own_folder / "mine.py").write_text(f"{GOOD}\n    {written}\n")
+    find("mine").build({})
+
+
 def test_a_file_that_is_no_text_is_named(own_folder):
     (own_folder / "mine.py").write_bytes(b"x = 1\n\0\1\2")
     with pytest.raises(PolicyFileError, match="mine.py:1: .*null bytes"):

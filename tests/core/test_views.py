@@ -4,6 +4,7 @@ import pytest
 
 from tests.core.drive import Drive
 from twin.core import Request
+from twin.policy import SystemView
 
 SECRETS = ("output_tokens", "output_len", "stop_after", "settled_generated", "block_table", "request")
 
@@ -93,3 +94,14 @@ def test_admission_blocks_of_a_swapped_request_are_those_that_are_away_and_the_n
     drive.state.preempt(request, 0, "swap")
     assert request.view.state == "swapped" and request.view.host_blocks == 2
     assert request.view.admission_blocks == 3
+
+
+def test_what_a_view_lacks_is_answered_with_what_it_has() -> None:
+    request = Request("a", 0, 4, 3).view
+    with pytest.raises(AttributeError, match="^a request has no promt_tokens; did you mean prompt_tokens[?]$"):
+        request.promt_tokens  # noqa: B018
+    with pytest.raises(AttributeError, match="^a request has no true_length_of_it; it has id, arrival_s, prompt_tokens, "):
+        request.true_length_of_it  # noqa: B018
+    with pytest.raises(AttributeError, match="^the view has no free_block; did you mean free_blocks[?]$"):
+        SystemView(None).free_block  # noqa: B018
+    assert not hasattr(request, "output_tokens")

@@ -70,9 +70,21 @@ def test_a_preempted_request_comes_back_in_front() -> None:
 def test_keys_that_do_not_compare_are_the_policys_error(dynamic: bool) -> None:
     class Mixed(Policy):
         def order(self, request, view):
-            return None if request.id == "a1" else 1
+            return "first" if request.id == "a1" else 1
 
     policy = Mixed()
     policy.dynamic = dynamic
     with pytest.raises(PolicyError, match="keys must compare"):
+        Drive(*requests(*ROWS), policy=policy, num_blocks=99).drain()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_key_that_is_none_is_a_forgotten_return(dynamic: bool) -> None:
+    class Forgotten(Policy):
+        def order(self, request, view):
+            request.prompt_tokens  # noqa: B018
+
+    policy = Forgotten()
+    policy.dynamic = dynamic
+    with pytest.raises(PolicyError, match=r"order\(\) returned None for b1: it must return a key"):
         Drive(*requests(*ROWS), policy=policy, num_blocks=99).drain()

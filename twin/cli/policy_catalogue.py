@@ -65,7 +65,7 @@ class Entry:
 
     @property
     def parameters(self) -> list[tuple[str, str, str]]:
-        """Name, type and default of each."""
+        """Name, type and default of each; the default is "" where one must be given."""
         listed = self.found.parameters if self.found else ()
         return [(one.name, one.type_text, "" if one.required else _shown(one.default)) for one in listed]
 
@@ -124,4 +124,6 @@ def _place(place: Source) -> str:
 
 
 def _shown(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None or value == "":
+        return "null" if value is None else '""'
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -92,7 +92,10 @@ class Sorted(dict[Request, Any]):
 
     def push(self, request: Request) -> bool:
         self.serial += 1
-        entry = (self.order(request.view, self.view), request.arrival_s, request.id, self.serial, request)
+        key = self.order(request.view, self.view)
+        if key is None:  # all would be equal, and nobody would notice
+            raise _no_key(request)
+        entry = (key, request.arrival_s, request.id, self.serial, request)
         self[request] = entry
         try:
             heappush(self.heap, entry)
@@ -185,7 +188,10 @@ class Scanned(dict[Any, Any]):
         """Keys are asked for again and again."""
 
     def rank(self, request: Request) -> tuple[Any, float, str]:
-        return self.order(request.view, self.view), request.arrival_s, request.id
+        key = self.order(request.view, self.view)
+        if key is None:
+            raise _no_key(request)
+        return key, request.arrival_s, request.id
 
     def head(self) -> Request | None:
         try:
@@ -253,6 +259,10 @@ class Grouped(Scanned):
 
     def in_order(self) -> list[Request]:
         return sorted(self, key=self.rank)
+
+
+def _no_key(request: Request) -> PolicyError:
+    return PolicyError(f"order() returned None for {request.id}: it must return a key (a missing return, or no predictor?)")
 
 
 def _incomparable(key: object, request: Request, error: Exception) -> PolicyError:
