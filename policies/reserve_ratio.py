@@ -1,0 +1,131 @@
+"""Admission: a share of what everybody may yet yield is kept free, a share that decays until somebody has to go."""
+
+from twin.policy import ADMIT, LATER, Policy, RequestView
+
+FOR_EVER = 1 << 60
+LOOK_AHEAD = 256  # steps for which `steady_steps` tries the refused head again
+
+
+class ReserveRatio(Policy):
+    """Room for a share of what those who run may yet yield is kept free; the share decays, and jumps when it was too small.
+
+    Source: SGLang (Zheng et al., NeurIPS 2024; `new_token_ratio` of its scheduler, version 0.4 and later). The head comes in
+    if its uncached tokens (in whole blocks; what it finds in the free list counts) and the rest of its own `max_tokens` are
+    less than the free tokens, minus `ratio` times the sum of the rests of those who run. A rest is max_tokens - outputs so
+    far, at most `clip_tokens`. Who came in in the same plan counts with its whole rest, and with the part of its prompt that
+    has no blocks yet. When nothing runs the head comes in.
+
+    The ratio begins at `initial` and falls in equal parts to `minimum_share` of it within `decay_steps` steps. When somebody
+    has to be preempted ("retracted") it becomes (outputs of those who remain + `retract_steps` each) / (sum of their
+    max_tokens + 1), at most 1, and falls from there. When a request comes to an idle system it is `initial` again.
+    Who is preempted: the request with the fewest outputs, of those the longest prompt, of those the last admitted.
+
+    As a part: `policy.admission=reserve_ratio`, and for the choice of whom to preempt `policy.victim=reserve_ratio`. It
+    needs `max_tokens`; for a request without, it takes all that `model.max_model_len` allows.
+
+    Parameters:
+        initial: the ratio at the start, 0 to 1 (SGLang: 0.7 times `--schedule-conservativeness`).
+        minimum_share: of `initial`, where the decay ends, 0 to 1.
+        decay_steps: steps from the one to the other.
+        clip_tokens: most tokens that a request's rest counts for.
+        retract_steps: tokens a request that are added to the outputs in the estimate after a preemption.
+    """
+
+    def __init__(
+        self,
+        initial: float = 0.7,
+        minimum_share: float = 0.14,
+        decay_steps: int = 600,
+        clip_tokens: int = 4096,
+        retract_steps: int = 20,
+    ) -> None:
+        for name, share in (("initial", initial), ("minimum_share", minimum_share)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, not {share}")
+        for name, count in (("decay_steps", decay_steps), ("clip_tokens", clip_tokens)):
+            if count < 1:
+                raise ValueError(f"{name} must be at least 1, not {count}")
+        if retract_steps < 0:
+            raise ValueError(f"retract_steps must not be negative, not {retract_steps}")
+        self.initial, self.minimum = initial, initial * minimum_share
+        self.decay = (initial - self.minimum) / decay_steps  # a step
+        self.clip_tokens, self.retract_steps = clip_tokens, retract_steps
+        self.start, self.steps = initial, 0  # the ratio some steps ago, and how many
+        self.plan_number = -1  # of the plan that the next two are of
+        self.rest = 0  # tokens that those who ran before it may yet yield
+        self.newcomers = 0  # tokens that those who came in with it will need
+        self.refused: tuple[int, RequestView | None] = (-1, None)  # in which plan, whom
+
+    def ratio(self, ahead=0):
+        """What it is, or will be after so many steps more."""
+        return max(self.minimum, self.start - self.decay * (self.steps + ahead))
+
+    def admit(self, request, view):
+        if not view.num_running:
+            return ADMIT
+        if view.plan_number != self.plan_number:
+            self.plan_number, self.newcomers = view.plan_number, 0
+            self.rest = self.rest_of_all(view)
+        block_size = view.limits.block_size
+        needed = self.needed(request, view.limits) + self.newcomers
+        if needed < view.free_blocks * block_size - self.rest * self.ratio():
+            return ADMIT
+        self.refused = (view.plan_number, request)
+        return LATER
+
+    def needed(self, request, limits):
+        """Tokens for the head until its end."""
+        return request.admission_blocks * limits.block_size + self.rest_of(request, limits)
+
+    def rest_of(self, request, limits):
+        """Tokens that a request may yet yield, as far as they count."""
+        return max(0, min(most(request, limits) - request.generated, self.clip_tokens))
+
+    def rest_of_all(self, view):
+        limits = view.limits
+        return sum([self.rest_of(request, limits) for request in view.running])
+
+    def on_admit(self, request, view):
+        if view.plan_number == self.plan_number:
+            known, limits = request.prompt_tokens + request.generated, view.limits
+            self.newcomers += self.rest_of(request, limits) + max(0, known - request.blocks * limits.block_size)
+
+    def victim(self, running, view):
+        return min(enumerate(running), key=lambda entry: (entry[1].generated, -entry[1].prompt_tokens, -entry[0]))[1]
+
+    def on_preempt(self, request, mode, view):
+        running, limits = view.running, view.limits
+        outputs = sum([request.generated + self.retract_steps for request in running])
+        self.start = min(1.0, outputs / (sum([most(request, limits) for request in running]) + 1))
+        self.steps = 0
+        self.plan_number = -1
+
+    def on_step(self, view, batch, k):
+        self.steps += k
+
+    def on_arrival(self, request, view):
+        if not (view.num_running or view.num_waiting or view.num_swapped):
+            self.start, self.steps = self.initial, 0
+
+    def steady_steps(self, view):
+        """The refused head may come in so many steps later, blocks and ratio being then what they will be."""
+        plan_number, refused = self.refused
+        if view.plan_number != plan_number:
+            return FOR_EVER
+        running, block_size = view.running, view.limits.block_size
+        takers = [0] * block_size  # who takes a block in how many steps from now; this step's are taken
+        for request in running:
+            takers[-request.computed % block_size] += 1
+        needed, rest, free_blocks = self.needed(refused, view.limits), self.rest, view.free_blocks
+        for ahead in range(1, LOOK_AHEAD):
+            free_blocks -= takers[ahead % block_size]
+            rest = max(0, rest - len(running))
+            if needed < free_blocks * block_size - rest * self.ratio(ahead):
+                return ahead
+        return LOOK_AHEAD
+
+
+def most(request, limits):
+    """Tokens that a request may yield in all."""
+    output = limits.max_model_len - request.prompt_tokens
+    return output if request.max_tokens is None else min(output, request.max_tokens)
