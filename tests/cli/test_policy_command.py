@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from twin.check.certificate import VERSION
 from twin.cli.main import main
 from twin.cli.policy_catalogue import FAMILIES, entries
 from twin.policies_registry import find
@@ -174,11 +175,24 @@ def test_every_command_has_help_with_an_example(capsys, words):
 def test_the_list_has_what_one_wants_to_know(capsys):
     dropped_in("mine", ONE_OF_MINE.format(predicts=True))
     lines = told(capsys, "list").splitlines()
-    (mine,) = [line for line in lines if line.split()[:1] == ["mine*"]]
+    (mine,) = [line for line in lines if line.split()[:2] == ["mine", "*"]]
     for word in ("Longest prompt first.", "order", "share=0.5 depth=null"):
         assert word in mine
     assert lines.index(f"In {Path('policies').absolute()}") == lines.index(mine) - 1
     assert any(line.split()[:1] == ["fcfs"] for line in lines)
+
+
+def test_a_policy_that_passed_its_check_is_marked(capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
+    file = dropped_in("mine", ONE_OF_MINE.format(predicts=False))
+    assert "mine ✓" not in told(capsys, "list")
+    assert "checked: not in this form; python -m twin check policy=mine\n" in told(capsys, "show", "mine")
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    Path("cache/twin/certificates").mkdir(parents=True)
+    Path(f"cache/twin/certificates/{sha256}.json").write_text(json.dumps({"sha256": sha256, "certificate": VERSION}))
+    listed = told(capsys, "list")
+    assert "mine ✓" in listed and "✓ has passed twin check" in listed
+    assert "checked: it has a certificate\n" in told(capsys, "show", "mine")
 
 
 def test_one_that_is_broken_is_one_line_and_the_others_are_there(capsys):
@@ -236,3 +250,36 @@ def test_show_of_a_broken_one_says_where(capsys):
     dropped_in("broken", "x = 1\nimport no_such_module\n")
     line = told(capsys, "show", "broken", status=2)
     assert "policies/broken.py:2: ModuleNotFoundError while it was imported: No module named 'no_such_module'" in line
+
+
+# --- who made a result
+
+
+def test_every_result_says_who_scheduled(capsys):
+    """The class, its file and the file's hash: in a run, in each of several seeds, in the report, in a scenario."""
+    file = dropped_in("mine", ONE_OF_MINE.format(predicts=False))
+    who = {"class": "Mine", "file": str(file.absolute()), "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
+    words = ["run", "policy=mine", "trace=chat", "trace.num_requests=20", "output.figures=false", "hydra.run.dir=out"]
+    assert main([*words, "seeds=2"]) == 0
+    for seed in (0, 1):
+        made = load_run(f"out/seed={seed}").config["provenance"]["policy"]
+        assert {key: made[key] for key in who} == who
+        report = Path(f"out/seed={seed}/report.html").read_text()
+        assert all(text in report for text in who.values())
+    capsys.readouterr()
+    Path("one.yaml").write_text(
+        "cache: {num_gpu_blocks: 9}\npolicy: mine\nrequests: [{id: A, prompt_tokens: 3, output_tokens: 1}]"
+    )
+    assert main(["scenario", "one.yaml"]) == 0
+    made = json.loads(capsys.readouterr().out.splitlines()[-1])["summary"]["policy"]
+    assert {key: made[key] for key in who} == who
+
+
+def test_hiding_a_shipped_policy_is_said(capsys):
+    file = dropped_in("fcfs", ONE_OF_MINE.format(predicts=False)).absolute()
+    assert main(["run", "policy=fcfs", *QUICK]) == 0
+    said = f"note: policy=fcfs: {file} is used, not the one that comes with twin ({ROOT / 'policies' / 'fcfs.py'})"
+    assert said in capsys.readouterr().out
+    Path("one.yaml").write_text("cache: {num_gpu_blocks: 9}\nrequests: [{id: A, prompt_tokens: 3, output_tokens: 1}]")
+    assert main(["scenario", "one.yaml"]) == 0
+    assert said in capsys.readouterr().err

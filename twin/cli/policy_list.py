@@ -72,7 +72,7 @@ def cells(entry: Entry) -> tuple[str, str, str, str]:
     """A row: name, what it does, what it decides, its parameters."""
     marks = ("*" if entry.needs_prediction else "") + ("✓" if entry.checked else "")
     parameters = " ".join(f"{name}={default}" for name, _, default in entry.parameters)
-    return f"{entry.name}{marks}", entry.summary, ", ".join(entry.decides), parameters
+    return f"{entry.name} {marks}".rstrip(), entry.summary, ", ".join(entry.decides), parameters
 
 
 def legend(listed: list[Entry]) -> str:
