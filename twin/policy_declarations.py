@@ -45,7 +45,9 @@ def check_declarations(policy: Policy, where: str) -> None:
     for kind in type(policy).__mro__[:-2]:
         for name, value in vars(kind).items():
             if not name.startswith("_") and (meant := _meant(name, value, policy)):
-                raise PolicyFileError(f"{named}.{name}: no such hook or declaration; did you mean {meant}? (else: _{name})")
+                line = getattr(getattr(value, "__code__", None), "co_firstlineno", None)
+                place = f"{where.rpartition(':')[0]}:{line}: {type(policy).__name__}" if line else named
+                raise PolicyFileError(f"{place}.{name}: no such hook or declaration; did you mean {meant}? (else: _{name})")
 
 
 def _meant(name: str, value: object, policy: Policy) -> str | None:
