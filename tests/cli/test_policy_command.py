@@ -112,7 +112,7 @@ def test_it_may_begin_as_a_copy_of_another(capsys):
 
 def test_a_copy_of_one_that_needs_a_prediction_says_so(capsys):
     dropped_in("mine", ONE_OF_MINE.format(predicts=True))
-    assert "policy=copy predictor=oracle " in told(capsys, "new", "copy", "from=mine")
+    assert told(capsys, "new", "copy", "from=mine").count("policy=copy predictor=oracle") == 2  # run and check
 
 
 def test_policy_path_is_where_it_is_written_and_found(capsys):
@@ -283,3 +283,14 @@ def test_hiding_a_shipped_policy_is_said(capsys):
     Path("one.yaml").write_text("cache: {num_gpu_blocks: 9}\nrequests: [{id: A, prompt_tokens: 3, output_tokens: 1}]")
     assert main(["scenario", "one.yaml"]) == 0
     assert said in capsys.readouterr().err
+
+
+def test_a_run_imports_no_policy_but_its_own():
+    dropped_in("other", "raise SystemExit(3)")
+    code = (
+        "import sys; from twin.cli.main import main; "
+        f"assert main(['run', 'policy=sarathi', 'policy.victim=longest', *{QUICK!r}]) == 0; "
+        "print([name for name in sys.modules if name.startswith(('policies.', 'policy_'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "['policies.sarathi', 'policies.longest']"

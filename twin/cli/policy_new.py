@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
     print(f"written to {file}; try it, read its options, check it:")
     print(f"  python -m twin run {chosen}{predictor} trace=chat trace.num_requests=1000")
     print(f"  python -m twin run {chosen} --help")
-    print(f"  python -m twin check {chosen}")
+    print(f"  python -m twin check {chosen}{predictor}")
     print("what a policy sees and decides: docs/policies.md, or python -m pydoc twin.policy")
     return 0
 
