@@ -53,7 +53,8 @@ class PrefillFirst(Policy):
             self.begun[head] = None
 
     def decodes(self, plan, view, decodes_only):
-        for request in view.running:
+        in_turn = view.running if view.prefills or not plan.take_decodes() else ()
+        for request in in_turn:
             if decodes_only and request.pending > 1:
                 continue
             while not plan.take(request) and lacks_blocks(request, plan):

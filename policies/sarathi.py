@@ -23,9 +23,9 @@ class Sarathi(Policy):
 
     def schedule(self, view):
         plan = Plan(view)
-        running = view.running
-        decodes = self.in_turn([request for request in running if request.pending == 1])
-        prompts = [request for request in running if request.pending > 1]
+        in_turn = view.running if self.left_out or not plan.take_decodes() else view.prefills
+        decodes = self.in_turn([request for request in in_turn if request.pending == 1])
+        prompts = [request for request in in_turn if request.pending > 1]
         for request in decodes + prompts:
             while not plan.take(request) and plan.budget and request.state == "running":
                 plan.preempt(plan.victim())

@@ -81,9 +81,9 @@ class Policy:
     believed only where the policy says so itself: under least attained service, say, a running request comes to stand
     behind whoever waits by running alone."""
     steady_steps: Callable[..., Any] | None = None
-    """steady_steps(view) -> k: if all are decodes and nothing else happens, its decisions stay what they are in this plan for
-    so many steps at least, this one among them; then comes a plan. Asked at the end of a plan that left somebody waiting, of
-    the state before the step. None: for as long as nothing happens (see `steady`)."""
+    """steady_steps(view) -> k: if all are decodes and nothing else happens, its decisions stay what they are in this plan
+    for so many steps at least, this one among them; then comes a plan. Asked at the end of a plan that left somebody
+    waiting, of the state before the step. None: for as long as nothing happens (see `steady`)."""
     steady_until: Callable[..., Any] | None = None
     """steady_until(view) -> seconds: a time before which its decisions stay what they are in this plan; asked at the same
     moment. None: no time matters."""
@@ -186,6 +186,10 @@ class SystemView:
     num_swapped = property(lambda self: len(self._state.swapped))
     head = property(lambda self: self._state.head_view(), doc="who is first in the waiting queue, or None")
     running = property(lambda self: [request.view for request in self._state.running])
+    prefills = property(
+        lambda self: [request.view for request in self._state.prefills],
+        doc="of the running: those with more than a token to compute, and those that a step has left out; all others decode",
+    )
     waiting = property(lambda self: [request.view for request in self._state.waiting.in_order()])
     swapped = property(lambda self: [request.view for request in self._state.swapped])
     free_blocks = property(lambda self: self._state.pool.num_free)
@@ -217,12 +221,12 @@ class Plan:
     @property
     def tokens(self) -> dict[RequestView, int]:
         """Who gets how much so far."""
-        return {request.view: tokens for request, tokens in self._step.given.items()}
+        return {request.view: tokens for request, tokens in self._step.all_given().items()}
 
     @property
     def empty(self) -> bool:
         """Nobody has been given anything so far."""
-        return not self._step.given
+        return not self._step.given and not self._step.decodes_taken
 
     @property
     def preempted(self) -> bool:
@@ -237,6 +241,14 @@ class Plan:
         waits comes in whole: all that it holds must fit, though only `tokens` of it are computed in this step.
         """
         return self._step.take(request._request, tokens)
+
+    def take_decodes(self) -> bool:
+        """Give all that decode their token at once, in order of admission: all of `view.running` but `view.prefills`.
+
+        It costs what it hands out in blocks, not who runs. False, and nothing is changed, where budget or blocks may not
+        be enough for all, or some have been given tokens already: `take` them one by one then.
+        """
+        return self._step.take_decodes()
 
     def victim(self) -> RequestView:
         """Whose blocks to take: the choice of `policy.victim` or of the hook `victim`, else the last admitted."""

@@ -1,5 +1,6 @@
 """Random systems under pressure: limits, rules, policies and requests that meet every rule of the step often."""
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from random import Random
 from typing import Any
@@ -247,8 +248,13 @@ def difference(one: Outcome, other: Outcome) -> str | None:
 
 
 def token_gaps(outcome: Outcome) -> list[tuple[float, float, int]]:
-    """(when, how long after its forerunner, how many), sorted."""
-    return sorted(zip(outcome.itl_at_s.tolist(), outcome.itl_s.tolist(), outcome.itl_count.tolist(), strict=True))
+    """(when, how long after its forerunner, how many), sorted; equal ones may be told in several parts."""
+    gaps: Counter[tuple[float, float]] = Counter()
+    for at_s, itl_s, count in zip(
+        *(column.tolist() for column in (outcome.itl_at_s, outcome.itl_s, outcome.itl_count)), strict=True
+    ):
+        gaps[at_s, itl_s] += count
+    return sorted((at_s, itl_s, count) for (at_s, itl_s), count in gaps.items())
 
 
 def _same(mine: Any, theirs: Any) -> bool:

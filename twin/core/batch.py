@@ -45,7 +45,8 @@ class Batch:
 
     __slots__ = (
         "number", "budget", "chunks", "preempted", "admitted", "rejected", "copies", "swapped_in", "swapped_in_blocks",
-        "swapped_out_blocks", "features", "regular", "entered", "asides", "by_user", "scheduled", "yielding", "_state",
+        "swapped_out_blocks", "features", "regular", "rests", "latecomers", "entered", "asides", "by_user", "scheduled",
+        "yielding", "_state",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +68,8 @@ class Batch:
         self.swapped_in_blocks = self.swapped_out_blocks = 0
         self.features: Features | None = None
         self.regular = 0  # lazy decoders that had a token in the step before too
+        self.rests = False  # the lazy decoders have no part in it: their clock stands still
+        self.latecomers: list[Request] = []  # lazy decoders whose last token is that of a step in which the others rested
         self.entered: list[Request] = []  # became lazy decoders with this step
         self.asides: list[Aside] = []
         self.by_user: dict[str | None, int] = {}  # tokens that it yields; only for policies with on_step
@@ -80,8 +83,8 @@ class Batch:
     def measure(self) -> Features:
         """The features, before the launch advances anybody."""
         decoders = self._state.decoders
-        decoding = decoders.count
-        context = decoders.context_after_step()
+        decoding = 0 if self.rests else decoders.count
+        context = 0 if self.rests else decoders.context_after_step()
         prefill_tokens = prefill_context = prefill_sequences = 0
         attention = 0.0
         decode_tokens = decoding
@@ -104,7 +107,7 @@ class Batch:
         """Fill `scheduled` and `yielding`, in running order, before the launch: for an engine, a log or a test."""
         chunks = dict(self.chunks)
         for request in self._state.running:
-            tokens = 1 if request.base is not None else chunks.get(request, 0)
+            tokens = chunks.get(request, 0) if request.base is None or self.rests else 1
             if tokens:
                 self.scheduled.append((request, tokens))
                 if tokens == request.pending:
@@ -122,6 +125,8 @@ class Yields:
 
     @property
     def requests(self) -> list[RequestView]:
+        if self._batch is not None and self._batch.rests:
+            return [request.view for request in self._batch.entered if request.base is not None]
         landed = self._decoders.landed
         views = [request.view for bucket in self._decoders.ring for request in bucket if request.entered <= landed]
         if self._batch is not None:

@@ -12,7 +12,7 @@ from twin.core.admission import ask, reject
 from twin.core.batch import Batch
 from twin.core.errors import IllegalPlan
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
-from twin.core.step import complete, give, place_of_victim
+from twin.core.step import complete, give, hand_out, place_of_victim
 from twin.core.swap import give_up
 from twin.policy import Answer
 
@@ -28,6 +28,7 @@ class PlannedStep:
         self.budget = state.limits.max_num_batched_tokens
         state.set_chunk_limit()
         self.given: dict[Request, int] = {}
+        self.decodes_taken = False  # all lazy decoders have their token; they are not in `given`
         self.preempted: dict[Request, str] = {}
         self.admitted: list[Request] = []
         self.swapped_in: list[Request] = []
@@ -35,6 +36,8 @@ class PlannedStep:
 
     def take(self, request: Request, tokens: int | None) -> bool:
         state = self.state
+        if self.decodes_taken and request.base is not None:
+            raise IllegalPlan(f"a plan may give tokens to a request once: {request.id} has 1 already")
         if tokens is None and request.base is not None and self._has_slot(request) and request not in self.given:
             self.given[request] = 1
             self.budget -= 1
@@ -65,6 +68,24 @@ class PlannedStep:
         self.given[request] = granted
         self.budget -= granted
         return True
+
+    def take_decodes(self) -> bool:
+        """A token for each lazy decoder, in O(blocks to hand out)."""
+        state, decoders = self.state, self.state.decoders
+        if self.decodes_taken or any(request.base is not None for request in self.given):
+            return False
+        if self.budget < decoders.count or not hand_out(state, state.pool.num_free):
+            return False
+        self.decodes_taken = decoders.count > 0
+        self.budget -= decoders.count
+        return True
+
+    def all_given(self) -> dict[Request, int]:
+        """Who gets how much, in running order where all decodes were taken at once."""
+        if not self.decodes_taken:
+            return self.given
+        decodes = {request: 1 for request in self.state.running if request.base is not None}
+        return decodes | self.given
 
     def _has_slot(self, request: Request) -> bool:
         """The usual case by a short way: a lazy decoder with room in its last block, which nobody else waits to share."""
@@ -120,12 +141,12 @@ class PlannedStep:
     def preempt(self, request: Request, mode: str | None) -> None:
         if request in self.admitted or request in self.swapped_in:
             raise IllegalPlan(f"a plan may not preempt whom it admits: request {request.id}")
-        returned = self.given.pop(request, 0)
+        returned = self.given.pop(request, 1 if self.decodes_taken and request.base is not None else 0)
         self.budget += returned
         self.preempted[request] = self.state.preempt(request, returned, mode, seat=True)
 
     def batch(self) -> Batch:
         """The plan is complete."""
-        batch = complete(self.state, self.budget, self.given, self.preempted)
+        batch = complete(self.state, self.budget, self.given, self.preempted, self.decodes_taken)
         batch.admitted, batch.swapped_in, batch.rejected = self.admitted, self.swapped_in, self.rejected
         return batch

@@ -8,6 +8,9 @@ All that changes is +1 for everybody, so two clocks are kept for all, and each d
 
 Synchronous scheduling plans when landed = launched; asynchronous scheduling while one step is still in flight.
 
+A step that gives tokens to none of them (prompts alone) is no step of these clocks: they rest. Whoever comes in meanwhile is
+a latecomer: its last token is later than that of the others. (Synchronous scheduling alone: no step is in flight there.)
+
 Who needs a block in step D? Whoever has filled its blocks: computed % B == 0, that is -base % B == (D - 1) % B. So decoders
 stand in a ring of B buckets by -base % B, and a hand that moves one bucket a step points at them (B = 4, the hand at 1):
 
@@ -42,6 +45,8 @@ class Decoders:
         self.block_size = block_size
         self.launched = self.landed = 0
         self.known_step = 0  # base + known_step tokens were known at the last launch: so far blocks count as hashed
+        self.latecomers: dict[Request, None] = {}  # came in since the others began to rest
+        self.rested_since_s: float | None = None  # when the last tokens of the others came, while they rest
         self.count = 0
         self.sum_of_bases = 0
         self.last_admission = -1  # no decoder was admitted later than this

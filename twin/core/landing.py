@@ -72,12 +72,18 @@ class Landing:
     def land(self, batch: Batch, now: float) -> list[Request]:
         """The tokens of the batch arrive. Returns those who have all of theirs, in the order of the batch."""
         self.forerunners = []
+        for request in batch.latecomers:
+            if request.base is not None:
+                assert request.last_token_s is not None
+                self.forerunners.append(request.last_token_s)
         for request in batch.entered:
             if request.base is not None and request.entered == batch.number:
                 if request.first_token_s is None:
                     request.first_token_s = request.last_token_s = now
                 else:
                     self._stamp(request, now)
+                if batch.rests:
+                    self.state.decoders.latecomers[request] = None
         ended = self.leave_landed()
         if batch.asides:
             ended = self._land_asides(batch, now, ended)
@@ -149,8 +155,11 @@ class Landing:
         if request.base is not None:
             hashed = state.decoders.hashed_blocks(request)
             for other in (*state.in_flight, *([batch] if batch is not None else ())):
-                other.regular -= other.number > request.entered
+                counted = other.number > request.entered and not other.rests and request not in other.latecomers
+                other.regular -= counted
             state.decoders.leave(request)
+            if batch is not None and batch.rests and request in batch.entered:
+                request.settled_generated -= 1  # the clock has not ticked: it counts its token from the launch on
             request.hashed_blocks = hashed
         self._take_out(request)
         request.state, request.reason = ABORTED, "abort"

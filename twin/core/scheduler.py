@@ -47,6 +47,7 @@ class Scheduler:
         self.limits, self.policy, self.rules = limits, policy, rules or Rules()
         self.literal, self.name_all = literal, name_all
         self.state = State(limits, policy, self.rules)
+        self.state.may_rest = not (literal or self.rules.async_scheduling)
         if policy.on_step is not None:
             self.state.decoders.per_user = {}
         self.refusal: str | None = None
@@ -54,7 +55,7 @@ class Scheduler:
         # A preemptive order may come to set a running request behind one that waits, while nothing else happens.
         says_steady = policy.steady_steps is not None or any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])
         self.keys_may_cross = policy.preempts and not says_steady
-        # when a plan has to be made, as the policy said with the last one: at this time, seconds; before this step of the decoders
+        # When a plan has to be made, as the policy said with the last: at this time, seconds; before this decode step.
         self.steady_until_s, self.steady_until_step = inf, EVER
         self.landing = Landing(self.state)
         self.held = (0, 0, 0)  # of the last stretch: most blocks held in a step, blocks summed over its steps, tokens
@@ -162,17 +163,29 @@ class Scheduler:
         if self.name_all:
             batch.name_all()
         state.in_flight.append(batch)
-        if not batch.chunks and not decoders.count:
+        if not batch.chunks and (batch.rests or not decoders.count):
             return
         batch.features = batch.measure()
+        if batch.rests:
+            if decoders.rested_since_s is None:
+                decoders.rested_since_s = state.last_landing_s
+        else:
+            self._tick(batch)
+        batch.number = decoders.launched
+        self.landing.launch(batch)
+
+    def _tick(self, batch: Batch) -> None:
+        """All lazy decoders have their token of this batch."""
+        decoders = self.state.decoders
         batch.regular = decoders.count
+        if decoders.latecomers:
+            batch.latecomers = [late for late in decoders.latecomers if late.base is not None]
+            batch.regular -= len(batch.latecomers)
         if self.policy.on_step is not None:
             assert decoders.per_user is not None
             batch.by_user = dict(decoders.per_user)
         decoders.known_step = decoders.landed + 1
         decoders.launched += 1
-        batch.number = decoders.launched
-        self.landing.launch(batch)
 
     def commit(self, now: float, stopped: Iterable[Request] = (), aborted: Sequence[Request] = ()) -> list[Request]:
         """The oldest step in flight has ended. Returns those who ended with it, in the order of that step.
@@ -195,6 +208,8 @@ class Scheduler:
         if self.policy.on_step is not None:
             self.policy.on_step(state.view, Yields(batch.by_user, decoders, batch), 1)
         ended = self.landing.land(batch, now)
+        if not batch.rests:
+            decoders.rested_since_s, decoders.latecomers = None, {}
         state.last_landing_s = now
         if ended:
             self._finish(ended, now)
@@ -227,6 +242,8 @@ class Scheduler:
         """
         state, decoders, policy = self.state, self.state.decoders, self.policy
         if state.prefills or state.ending or not decoders.count or not policy.steady or state.reordered:
+            return 0
+        if decoders.rested_since_s is not None:
             return 0
         somebody_waits = bool(state.waiting or state.swapped)
         if (self.refusal is None or self.keys_may_cross) and somebody_waits:

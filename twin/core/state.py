@@ -59,6 +59,7 @@ class State:
         self.swap_fallbacks = 0  # preemptions for which the host had no room: recomputed
         self.swaps_given_up = 0  # swapped ones that were recomputed, because nothing could come back
         self.swaps = self.keeps = 0  # preemptions by these modes
+        self.may_rest = False  # lazy decoders may rest in a step, all together
         self.reordered = False  # a key of the queue has changed since the last plan
         self.cache_queries = self.cache_hits = 0  # tokens, at first admissions
         self.recompute_hits = 0  # tokens, when a preempted one resumes
@@ -255,8 +256,8 @@ class State:
         request.hashed_blocks = request.hashed_before = hashed
         if given and self.rules.vllm_defects:
             request.hashed_blocks = min(request.settled_computed + given, request.known_tokens) // self.limits.block_size
-        if request.entered <= decoders.landed:
-            request.last_token_s = self.last_landing_s
+        if request.entered <= decoders.landed and request not in decoders.latecomers:
+            request.last_token_s = self.last_landing_s if decoders.rested_since_s is None else decoders.rested_since_s
         for batch in self.in_flight:
             if batch.number >= request.entered:
                 batch.regular -= batch.number > request.entered

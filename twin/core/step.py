@@ -70,17 +70,25 @@ def give(state: State, request: Request, computed: int, missing: int) -> None:
         state.pool.register(request, request.base + max(decoders.landed + 1, request.entered))
 
 
-def complete(state: State, budget: int, given: dict[Request, int], preempted: dict[Request, str]) -> Batch:
-    """The running phase is over: decoders that were given nothing are lazy no longer."""
+def complete(
+    state: State, budget: int, given: dict[Request, int], preempted: dict[Request, str], all_decode: bool = False
+) -> Batch:
+    """The running phase is over: decoders that were given nothing are lazy no longer, unless all of them rest.
+
+    `all_decode`: all have been given their token.
+    """
     decoders = state.decoders
-    if decoders.count:
+    rests = state.may_rest and decoders.count > 0 and not all_decode and all(request.base is None for request in given)
+    if decoders.count and not all_decode and not rests:
         left_out = [request for request in state.running if request.base is not None and request not in given]
         for request in left_out:
             state.leave_lazy(request)
         if left_out:  # prefills stand in running order
             state.prefills = dict.fromkeys(sorted([*state.prefills, *left_out], key=by_admission))
     chunks = [(request, tokens) for request, tokens in given.items() if request.base is None]
-    return Batch(state, budget, chunks, preempted)
+    batch = Batch(state, budget, chunks, preempted)
+    batch.rests = rests
+    return batch
 
 
 def place_of_victim(state: State, running: list[Request]) -> int:
@@ -95,16 +103,28 @@ def place_of_victim(state: State, running: list[Request]) -> int:
     raise PolicyError(f"victim() chose {victim!r}, which is not one of the running requests")
 
 
+def hand_out(state: State, free_blocks: int) -> bool:
+    """A block for each decoder that needs one in this step, if they and the tables set aside suffice; else nothing."""
+    decoders, pool = state.decoders, state.pool
+    if pool.reserves:
+        if state.policy.reserve is not None and not decoders.steps_with_tables(1):
+            return False  # the walk says who has outgrown its reservation
+    elif len(decoders.needing_block()) > free_blocks:
+        return False
+    else:
+        state.table_blocks += sum(decoders.grow(pool, 1))
+    if decoders.sharers:
+        decoders.register(pool, decoders.landed + 1)
+    return True
+
+
 def shortcut(state: State) -> Batch | None:
     """The same, when blocks and budget are certain to suffice and all decoders stand before all prefills."""
     decoders, pool, prefills = state.decoders, state.pool, state.prefills
     budget = state.limits.max_num_batched_tokens - decoders.count
-    needed = 0 if pool.reserves else len(decoders.needing_block())
-    if budget < 0 or needed > pool.num_free:
+    if budget < 0:
         return None
-    if pool.reserves and state.policy.reserve is not None and not decoders.steps_with_tables(1):
-        return None  # the walk says who has outgrown its reservation
-    chunks = []
+    chunks, needed = [], 0
     if prefills:
         if next(iter(prefills)).admission < decoders.last_admission:
             return None
@@ -118,12 +138,8 @@ def shortcut(state: State) -> Batch | None:
             budget -= tokens
             needed += state.blocks_missing(request, request.settled_computed + tokens)
             chunks.append((request, tokens))
-        if needed > pool.num_free:
-            return None
-    if not pool.reserves:
-        state.table_blocks += sum(decoders.grow(pool, 1))
-    if decoders.sharers:
-        decoders.register(pool, decoders.landed + 1)
+    if not hand_out(state, pool.num_free - needed):
+        return None
     for request, tokens in chunks:
         state.grow(request, request.settled_computed + tokens)
     return Batch(state, budget, chunks)

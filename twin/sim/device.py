@@ -89,7 +89,9 @@ class VirtualDevice:
         self.now_s = max(self.now_s, end_s)
         if self.log is not None:
             self.log.landing(batch, self.now_s, aborted)
-        before_s, during = state.last_landing_s, standing(state)
+        before_s, during = state.decoders.rested_since_s, standing(state)
+        if before_s is None:
+            before_s = state.last_landing_s
         ended = scheduler.commit(self.now_s, aborted=aborted)
         if batch.features is not None:
             if batch.regular or batch.entered or batch.asides:
