@@ -33,7 +33,7 @@ class Predictor:
     """False: no request ever gets a prediction, and policies that need one are refused."""
     on_finish: Callable[..., Any] | None = None
     """on_finish(request, generated_tokens): it came to its end, neither rejected nor aborted. Of a request of several
-    samples the tokens are their mean."""
+    samples the tokens are their mean, and `request` is the first one, `ID.0`."""
 
     def prepare(self, output_tokens: Sequence[int]) -> None:
         """Before the first request, if `needs_length`: the true lengths of all the trace, in its order."""
