@@ -13,10 +13,11 @@ class DfsWeight(Policy):
     depth-first walk of the prefix tree hits most), `--schedule-policy dfs-weight`. Each waiting request hangs at the node
     where its prefix ends; of a node's branches the one with most waiting requests in it is walked first, on a tie the one
     of which somebody came first; those that hang at the node itself follow, in order of arrival (preempted ones in front).
-    So a prefix is used by all who have it before another one takes its place in the cache.
+    So those who share a prefix run together, and it is used by all of them before another one takes its place in the cache.
 
-    It decides on the order. Above `max_queue` waiting requests it is first come, first served (SGLang has no such bound
-    here). The walk is done at most once a plan, after an arrival, admission, preemption or end. It needs a prefix cache
+    It decides on the order. The walk is done anew at most once a plan, after an arrival, admission, preemption or end, over
+    those who wait then: where few come in at a time a branch may give way to another that has become busier. Above
+    `max_queue` waiting requests it is first come, first served (SGLang has no such bound here). It needs a prefix cache
     (`cache.enable_prefix_caching`); without one it is first come, first served.
 
     Parameters:

@@ -61,11 +61,11 @@ class ReserveRatio(Policy):
         return max(self.minimum, self.start - self.decay * (self.steps + ahead))
 
     def admit(self, request, view):
-        if not view.num_running:
-            return ADMIT
         if view.plan_number != self.plan_number:
             self.plan_number, self.newcomers = view.plan_number, 0
-            self.rest = self.rest_of_all(view)
+            self.rest = sum([self.rest_of(running, view.limits) for running in view.running])
+        if not view.num_running:
+            return ADMIT
         block_size = view.limits.block_size
         needed = self.needed(request, view.limits) + self.newcomers
         if needed < view.free_blocks * block_size - self.rest * self.ratio():
@@ -80,10 +80,6 @@ class ReserveRatio(Policy):
     def rest_of(self, request, limits):
         """Tokens that a request may yet yield, as far as they count."""
         return max(0, min(most(request, limits) - request.generated, self.clip_tokens))
-
-    def rest_of_all(self, view):
-        limits = view.limits
-        return sum([self.rest_of(request, limits) for request in view.running])
 
     def on_admit(self, request, view):
         if view.plan_number == self.plan_number:
