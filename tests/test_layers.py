@@ -52,6 +52,18 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
     "twin/latency": ("twin.core.batch", "twin.memory"),
     "twin/sim": ("twin.core", "twin.latency", "twin.policy", "twin.policy_parts", "twin.predictor"),
     "twin/results": (),
+    "twin/check": (
+        "twin.core",
+        "twin.sim",
+        "twin.results",
+        "twin.policy",
+        "twin.policy_assembly",
+        "twin.policy_parameters",
+        "twin.policy_parts",
+        "twin.policy_sources",
+        "twin.predictor",
+        "twin.predictors_registry",
+    ),
 }
 STANDARD_LIBRARY_ONLY = ("twin/policy.py", "twin/core", "policies", "twin/nearest.py", "twin/cli/main.py")
 HEAVY = ("pandas", "pyarrow", "matplotlib", "hydra", "omegaconf", "rich", "scipy", "torch")

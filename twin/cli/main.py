@@ -17,6 +17,7 @@ from twin.nearest import nearest
 COMMANDS = {  # name: (module, what it does)
     "run": ("twin.cli.run", "simulate a trace; print a summary, write a run folder"),
     "scenario": ("twin.cli.scenario", "play a hand-written micro-scenario step by step"),
+    "check": ("twin.cli.check", "conformance test of a policy; a certificate for one that passes"),
     "policy": ("twin.cli.policy", "list, show and begin policies"),
     "traces": ("twin.cli.traces", "list, show, convert and fetch traces"),
     "plan": ("twin.cli.plan", "memory and concurrency of a model on a GPU"),

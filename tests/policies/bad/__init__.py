@@ -1,0 +1,1 @@
+"""Policies with a mistake each, for the tests of twin check."""
