@@ -173,11 +173,18 @@ class Replica:
             device.land(flight, self._aborted())
 
     def _until_something_happens(self, stalled: bool = False) -> Generator[Event, Any, None]:
-        """Nothing can be done before the next foreign event; if there is none while something waits, this is a stall."""
-        if stalled and not self.inbox and not self.to_abort and self.env.peek() == inf:
-            raise Stall("requests wait, nothing is scheduled and no event is due")
+        """Nothing can be done before the next foreign event, or the time for which the policy has announced other decisions.
+
+        If neither comes while something waits, this is a stall.
+        """
         if not self.inbox and not self.to_abort:
+            until_s = self.scheduler.steady_until_s if stalled else inf
+            announced = self.device.now_s < until_s < inf
+            if stalled and not announced and self.env.peek() == inf:
+                raise Stall("requests wait, nothing is scheduled and no event is due")
             self.idle = Event(self.env)
+            if announced:
+                At(self.env, until_s).callbacks.append(lambda _: self._wake())
             yield self.idle
         self.device.now_s = max(self.device.now_s, self.env.now)
 
