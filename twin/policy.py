@@ -52,6 +52,9 @@ class Policy:
     """mode(request, view) -> "recompute" | "swap" | "keep" for a victim. None: the option `policy.preemption_mode`.
     "keep" takes the seat alone: its blocks stay where they are until somebody needs them (then they are swapped out, or
     given up where the host has no room)."""
+    pause: Callable[..., Any] | None = None
+    """pause(request, view) -> "recompute" | "swap" | "keep" for the blocks of a request that gives up its seat while a tool
+    runs, for how long nobody knows. None: the option `policy.pause`. Kept blocks stay until somebody needs them."""
     background: Callable[..., Any] | None = None
     """background(view) -> [(request, "out" | "in"), ...]: moves of swapped requests between device and host ahead of need,
     asked once a step, after it is put together. "out": the blocks of a kept request; "in": they come back, if blocks are
@@ -70,6 +73,10 @@ class Policy:
     """on_admit(request, view)"""
     on_preempt: Callable[..., Any] | None = None
     """on_preempt(request, mode, view)"""
+    on_pause: Callable[..., Any] | None = None
+    """on_pause(request, view): its pause begins, the seat is free. None: it is told as a preemption, to `on_preempt`."""
+    on_resume: Callable[..., Any] | None = None
+    """on_resume(request, view): its pause is over; it is about to wait (on_wait), or to stand among the swapped."""
     on_finish: Callable[..., Any] | None = None
     """on_finish(request, view): it has all its tokens, or was aborted."""
     on_step: Callable[..., Any] | None = None
@@ -140,7 +147,7 @@ class RequestView:
     priority = property(lambda self: self._request.priority)
     deadline_s = property(lambda self: self._request.deadline_s)
     predicted_output = property(lambda self: self._request.predicted_output, doc="tokens, or None without a predictor")
-    state = property(lambda self: self._request.state, doc='"waiting" | "running" | "swapped" | ...')
+    state = property(lambda self: self._request.state, doc='"waiting" | "running" | "swapped" | "paused" | ...')
     computed = property(lambda self: self._request.computed, doc="tokens whose KV is written, or launched")
     generated = property(lambda self: self._request.generated, doc="tokens that came out")
     pending = property(lambda self: self._request.pending, doc="tokens a step may give it; 1: it decodes")
@@ -184,6 +191,7 @@ class SystemView:
     num_running = property(lambda self: len(self._state.running))
     num_waiting = property(lambda self: len(self._state.waiting))
     num_swapped = property(lambda self: len(self._state.swapped))
+    num_paused = property(lambda self: len(self._state.paused))
     head = property(lambda self: self._state.head_view(), doc="who is first in the waiting queue, or None")
     running = property(lambda self: [request.view for request in self._state.running])
     prefills = property(
@@ -192,6 +200,7 @@ class SystemView:
     )
     waiting = property(lambda self: [request.view for request in self._state.waiting.in_order()])
     swapped = property(lambda self: [request.view for request in self._state.swapped])
+    paused = property(lambda self: [request.view for request in self._state.paused], doc="the longest paused first")
     free_blocks = property(lambda self: self._state.pool.num_free)
     free_host_blocks = property(lambda self: len(self._state.pool.free_host))
 
