@@ -63,3 +63,8 @@ def token_ms(summary: dict[str, Any], name: str) -> list[int]:
 
 def gaps(times: list[int]) -> list[int]:
     return [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+
+
+def named_by_step(steps: list[dict[str, Any]]) -> str:
+    """Who has the only seat, a letter a step."""
+    return "".join(name for step in steps for name in step["scheduled"])
