@@ -1,9 +1,11 @@
 """Admission: a share of what everybody may yet yield is kept free, a share that decays until somebody has to go."""
 
+from bisect import bisect_left
+
 from twin.policy import ADMIT, LATER, Policy, RequestView
 
 FOR_EVER = 1 << 60
-LOOK_AHEAD = 256  # steps for which `steady_steps` tries the refused head again
+AT_MOST = 1 << 12  # steps that a refusal stands unasked
 
 
 class ReserveRatio(Policy):
@@ -50,75 +52,80 @@ class ReserveRatio(Policy):
         self.initial, self.minimum = initial, initial * minimum_share
         self.decay = (initial - self.minimum) / decay_steps  # a step
         self.clip_tokens, self.retract_steps = clip_tokens, retract_steps
-        self.start, self.steps = initial, 0  # the ratio some steps ago, and how many
-        self.plan_number = -1  # of the plan that the next two are of
+        self.steps = 0  # up to now
+        self.start, self.steps_before = initial, 0  # the ratio some steps ago, and their number by then
+        self.ends: dict[RequestView, int] = {}  # who runs -> the step in which it has yielded its max_tokens
+        self.plan_number = -1  # of the plan that the next three are of
         self.rest = 0  # tokens that those who ran before it may yet yield
         self.newcomers = 0  # tokens that those who came in with it will need
-        self.refused: tuple[int, RequestView | None] = (-1, None)  # in which plan, whom
+        self.spare = 0  # free tokens that the head asked last would leave
+        self.refused_in = -1  # the plan in which somebody was refused
 
-    def ratio(self, ahead=0):
-        """What it is, or will be after so many steps more."""
-        return max(self.minimum, self.start - self.decay * (self.steps + ahead))
+    # --- admission
 
     def admit(self, request, view):
         if view.plan_number != self.plan_number:
             self.plan_number, self.newcomers = view.plan_number, 0
-            self.rest = sum([self.rest_of(running, view.limits) for running in view.running])
+            last = self.steps + self.clip_tokens
+            rest = sum([end if end < last else last for end in self.ends.values()]) - len(self.ends) * self.steps
+            self.rest = max(0, rest)
         if not view.num_running:
             return ADMIT
-        block_size = view.limits.block_size
-        needed = self.needed(request, view.limits) + self.newcomers
-        if needed < view.free_blocks * block_size - self.rest * self.ratio():
+        limits = view.limits
+        rest = min(most(request, limits) - request.generated, self.clip_tokens)
+        room = view.free_blocks - request.admission_blocks
+        self.spare = room * limits.block_size - rest - self.newcomers
+        if self.spare > self.rest * self.ratio():
             return ADMIT
-        self.refused = (view.plan_number, request)
+        self.refused_in = view.plan_number
         return LATER
 
-    def needed(self, request, limits):
-        """Tokens for the head until its end."""
-        return request.admission_blocks * limits.block_size + self.rest_of(request, limits)
+    def steady_steps(self, view):
+        """The refused head may come in after so many steps, if all who run give back a token a step and take no block."""
+        if view.plan_number != self.refused_in:
+            return FOR_EVER
+        decodes = len(self.ends)
 
-    def rest_of(self, request, limits):
-        """Tokens that a request may yet yield, as far as they count."""
-        return max(0, min(most(request, limits) - request.generated, self.clip_tokens))
+        def may_come_in(ahead):
+            return self.spare > max(0, self.rest - decodes * ahead) * self.ratio(ahead)
+
+        return bisect_left(range(AT_MOST), True, 1, key=may_come_in)
+
+    # --- who runs
 
     def on_admit(self, request, view):
+        rest, limits = most(request, view.limits) - request.generated, view.limits
+        self.ends[request] = self.steps + rest
         if view.plan_number == self.plan_number:
-            known, limits = request.prompt_tokens + request.generated, view.limits
-            self.newcomers += self.rest_of(request, limits) + max(0, known - request.blocks * limits.block_size)
+            known = request.prompt_tokens + request.generated
+            self.newcomers += min(rest, self.clip_tokens) + max(0, known - request.blocks * limits.block_size)
 
     def victim(self, running, view):
         return min(enumerate(running), key=lambda entry: (entry[1].generated, -entry[1].prompt_tokens, -entry[0]))[1]
 
     def on_preempt(self, request, mode, view):
+        self.ends.pop(request, None)
         running, limits = view.running, view.limits
         outputs = sum([request.generated + self.retract_steps for request in running])
         self.start = min(1.0, outputs / (sum([most(request, limits) for request in running]) + 1))
-        self.steps = 0
+        self.steps_before = self.steps
         self.plan_number = -1
+
+    def on_finish(self, request, view):
+        self.ends.pop(request, None)
+
+    # --- the ratio
+
+    def ratio(self, ahead=0):
+        """What it is, or will be after so many steps more."""
+        return max(self.minimum, self.start - self.decay * (self.steps - self.steps_before + ahead))
 
     def on_step(self, view, batch, k):
         self.steps += k
 
     def on_arrival(self, request, view):
         if not (view.num_running or view.num_waiting or view.num_swapped):
-            self.start, self.steps = self.initial, 0
-
-    def steady_steps(self, view):
-        """The refused head may come in so many steps later, blocks and ratio being then what they will be."""
-        plan_number, refused = self.refused
-        if view.plan_number != plan_number:
-            return FOR_EVER
-        running, block_size = view.running, view.limits.block_size
-        takers = [0] * block_size  # who takes a block in how many steps from now; this step's are taken
-        for request in running:
-            takers[-request.computed % block_size] += 1
-        needed, rest, free_blocks = self.needed(refused, view.limits), self.rest, view.free_blocks
-        for ahead in range(1, LOOK_AHEAD):
-            free_blocks -= takers[ahead % block_size]
-            rest = max(0, rest - len(running))
-            if needed < free_blocks * block_size - rest * self.ratio(ahead):
-                return ahead
-        return LOOK_AHEAD
+            self.start, self.steps_before = self.initial, self.steps
 
 
 def most(request, limits):

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.past_future import PastFuture, peak_of_future
+from policies import past_future
+from policies.past_future import PastFuture
 from tests.policies.scenarios import played, request
 from tests.sim.cases import Case, cases
 from twin.sim.simulation import Simulation
@@ -22,6 +23,11 @@ def admissions(steps):
 
 
 # --- the peak
+
+
+def peak_of_future(held):
+    """Of requests of (left, has)."""
+    return past_future.peak_of_future(sorted(held))
 
 
 def test_adm_01_the_peak_of_two():
@@ -106,9 +112,9 @@ def ended(output, state="finished"):
 
 def outputs_of(policy, generated, max_tokens=None, names=range(300), max_model_len=1000):
     """The lengths that requests of so many outputs so far are taken for."""
-    view = SimpleNamespace(limits=SimpleNamespace(max_model_len=max_model_len))
+    limits = SimpleNamespace(max_model_len=max_model_len)
     requests = [Fake(id=str(name), max_tokens=max_tokens, predicted_output=None) for name in names]
-    return [policy.output(request, 100, generated, view) for request in requests]
+    return [policy.output(request, 100, generated, limits) for request in requests]
 
 
 def after(*outputs, **parameters):
