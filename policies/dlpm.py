@@ -17,7 +17,7 @@ class Dlpm(Policy):
     may still be served: a request takes its prompt tokens that are not cached from it at the admission (not again after a
     preemption), and each output token when it comes. When of all users of whom somebody waits none has a positive deficit,
     every user without one gets a quantum, as often as it takes. The quantum is the price of locality: a large one lets one
-    user's shared prefixes go in a row, a small one is close to `vtc`.
+    user's shared prefixes go in a row, a small one is close to `vtc`. A new user has nothing until the next refill.
 
     Matches are looked up at most once a plan, after an arrival, admission, preemption or end. It needs a prefix cache;
     without one the order is that of arrival, among users with a positive deficit.
