@@ -78,18 +78,21 @@ class DfsWeight(Policy):
 def depth_first(prefixes):
     """The requests of (request, prefix) pairs in the order of the walk.
 
-    A request's place is the list of its choices at each node, (minus the branch's weight, when the branch was first seen),
-    and for its own node the last choice of all: to sort these lists is to walk the tree. A branch with one request in it
-    needs no further choices.
+    A request's place is the list of its choices at each fork, (minus the branch's weight, when the branch was first seen),
+    and for its own node the last choice of all: to sort these lists is to walk the tree. Where all go the same way there is
+    no choice, and a branch with one request in it needs no further ones.
     """
     weights: Counter[object] = Counter(key for _, prefix in prefixes for key in prefix)
     seen: dict[object, int] = {}
     places = []
     for index, (_, prefix) in enumerate(prefixes):
-        choices = []
+        choices, before = [], 0
         for key in prefix:
-            choices.append((-weights[key], seen.setdefault(key, index)))
-            if weights[key] == 1:
+            weight = weights[key]
+            if weight != before:
+                choices.append((-weight, seen.setdefault(key, index)))
+                before = weight
+            if weight == 1:
                 break
         places.append(([*choices, (0, 0)], index))
     return [prefixes[index][0] for _, index in sorted(places)]
