@@ -36,6 +36,12 @@ class PredictorFile:
     sha256: str
     parameters: tuple[Parameter, ...]
 
+    def shadowed(self, policy_path: str | Path | None = None) -> list[str]:
+        """Which other files of the same name are not used, a line each."""
+        files = [file for folder in folders(policy_path) if (file := folder / f"{self.name}.py").is_file()]
+        others = [file for file in files if file.resolve() != self.file.resolve()]
+        return [f"predictor={self.name}: {self.file} is used, not {file}" for file in others]
+
     def provenance(self) -> dict[str, str]:
         """Who predicts, for the results: class, file, hash, what it says of itself."""
         return {

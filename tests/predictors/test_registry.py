@@ -72,7 +72,10 @@ def test_working_directory_before_policy_path_before_built_in(own_folder, tmp_pa
     assert find("oracle").predictor.__name__ == "Oracle"
     assert "mine" in names(tmp_path / "lab") and "mine" not in names()
     (own_folder / "mine.py").write_text(GOOD)
-    assert find("mine", tmp_path / "lab").file == own_folder / "mine.py"
+    found = find("mine", tmp_path / "lab")
+    assert found.file == own_folder / "mine.py"
+    assert found.shadowed(tmp_path / "lab") == [f"predictor=mine: {found.file} is used, not {theirs / 'mine.py'}"]
+    assert found.shadowed() == find("noisy").shadowed() == []
 
 
 def test_an_entry_point_of_a_package_is_found(monkeypatch, tmp_path):

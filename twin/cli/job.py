@@ -106,6 +106,7 @@ def build(composed: Composed, command: str) -> Job:
     lines = resolve_sizes(config, served)
     latency = _latency(config, served, notes)
     predictor_file, predictor = _predictor(config)
+    notes += predictor_file.shadowed(config["policy_path"])
     trace = _trace(config)
     cache, scheduler, rules, swap = (config[section] for section in ("cache", "scheduler", "policy", "swap"))
     with naming("scheduler"):
