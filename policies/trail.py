@@ -30,9 +30,10 @@ class Trail(Policy):
         self.c = c
 
     def order(self, request, view):
-        if request.state == "running" and request.generated >= self.c * request.predicted_output:
+        predicted, generated = request.predicted_output, request.generated
+        if generated >= self.c * predicted and request.state == "running":
             return -inf
-        return max(0, request.predicted_output - request.generated)
+        return max(0, predicted - generated)
 
     def victim(self, running, view):
         return max(running, key=lambda request: (self.order(request, view), request.arrival_s))
