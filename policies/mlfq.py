@@ -6,6 +6,8 @@ from math import inf
 
 from twin.policy import Policy, RequestView
 
+ROUNDING_S = 1e-9  # a quantum of so many steps ends with the last of them, whatever the sum of their times is rounded to
+
 
 class Mlfq(Policy):
     """Short jobs first without knowing who is short: who has run for long falls from queue to queue, preempted at any step.
@@ -95,7 +97,7 @@ class Mlfq(Policy):
     # --- what changes it
 
     def on_plan(self, view):
-        now = view.now
+        now = view.now + ROUNDING_S
         while (job := self.next_demotion()) and job.due_s <= now:
             job.level += 1
             job.entered_s, job.left_s = job.due_s, self.quanta_s[job.level]
@@ -107,7 +109,8 @@ class Mlfq(Policy):
 
     def steady_until(self, view):
         demoted, promoted = self.next_demotion(), self.next_promotion()
-        return min(demoted.due_s if demoted else inf, promoted.since_s + self.promote_after_s if promoted else inf)
+        demoted_s = demoted.due_s if demoted else inf
+        return min(demoted_s, promoted.since_s + self.promote_after_s if promoted else inf) - ROUNDING_S
 
     def next_demotion(self):
         while self.demotions and self.demotions[0][0] != self.demotions[0][-1].due_s:
