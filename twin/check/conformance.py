@@ -1,4 +1,4 @@
-"""The whole check of a policy: three rounds of processes, and what came of them."""
+"""The whole check of a policy: the processes in which it runs, and what came of them."""
 
 from __future__ import annotations
 
@@ -52,39 +52,37 @@ class Report:
 
 def check_policy(subject: Subject, quick: bool = False, limit_s: float = LIMIT_S, show: Show | None = None) -> Report:
     """Checks it in processes of its own; raises `BadPolicy` when it cannot be had at all."""
-    tell = None if show is None else lambda child: show(child.check, child.scenario)
-    files = frozenset(str(place.file) for place in (source(subject.name, subject.policy_path),) if place.file is not None)
-
-    loading = Child(["load"])
-    run([loading], subject, quick, limit_s, files, tell)
-    if loading.bad is not None:
-        raise BadPolicy(loading.bad)
-    if loading.subject is None:  # it reads the clock as it is imported, or never comes back from it
-        return Report({"policy": subject.name}, {"source": _as_source(loading)})
-    report = Report(loading.subject)
-    if report.subject["needs_prediction"] and not report.subject["predicts"]:
-        who = report.subject["needs_prediction"][0]
-        raise BadPolicy(f"{who} needs predicted output lengths: choose a predictor, predictor=oracle")
-    files |= frozenset(report.subject["files"])
-
-    main, repeated = Child(MAIN), Child(["repeated in a process"], determinism.HASH_SEEDS[0])
+    place = source(subject.name, subject.policy_path)
+    files = frozenset({str(place.file)}) if place.file is not None else frozenset()
+    main, repeated = Child(["load", *MAIN, "cost"]), Child(["repeated in a process"], determinism.HASH_SEEDS[0])
     others = [Child(["rows"], seed) for seed in determinism.HASH_SEEDS[1 : 2 if quick else None]]
+
+    def tell(child: Child) -> None:
+        _refuse(child)
+        if show is not None:
+            show(child.check, child.scenario)
+
     run([main, repeated, *others], subject, quick, limit_s, files, tell)
-    for result in (*main.results, *repeated.results):
-        report.results[result.check] = result
+    if main.subject is None:  # it reads the clock as it is imported, or never comes back from it
+        return Report({"policy": subject.name}, {"source": _before_there_was_one(main)})
+    report = Report(main.subject, {result.check: result for result in (*main.results, *repeated.results)})
     logs = [(f"PYTHONHASHSEED={child.hash_seed}", child.rows) for child in (repeated, *others) if child.rows is not None]
     if len(logs) == len(others) + 1:
         report.results["other processes"] = determinism.compared(logs)
-
-    if not report.failures:
-        timing = Child(["cost"])
-        run([timing], subject, quick, limit_s, files, tell)
-        report.results |= {result.check: result for result in timing.results}
     return report
 
 
-def _as_source(child: Child) -> Result:
-    """What went wrong before there was a policy."""
+def _refuse(child: Child) -> None:
+    """Raises as soon as it is known that there is nothing to check."""
+    if child.bad is not None:
+        raise BadPolicy(child.bad)
+    about = child.subject
+    if about is not None and about["needs_prediction"] and not about["predicts"]:
+        who = about["needs_prediction"][0]
+        raise BadPolicy(f"{who} needs predicted output lengths: choose a predictor, predictor=oracle")
+
+
+def _before_there_was_one(child: Child) -> Result:
     result = Result("source")
     for known in child.results:
         for failure in known.failures:

@@ -10,7 +10,7 @@ from twin.check.subject import Subject
 from twin.check.systems import random_system
 
 HASH_SEEDS = ("0", "1", "2")  # of PYTHONHASHSEED, a process each
-SYSTEMS, QUICK_SYSTEMS = 16, 5
+SYSTEMS, QUICK_SYSTEMS = 10, 5
 Rows = list[dict[str, Any]]
 
 

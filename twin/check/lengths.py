@@ -14,7 +14,7 @@ from twin.check.result import Result, Tell
 from twin.check.subject import Subject
 from twin.predictor import Predictor
 
-PAIRS, QUICK_PAIRS = 12, 4
+PAIRS, QUICK_PAIRS = 8, 4
 LIMIT = 120  # tokens that each may ask for at most
 
 

@@ -8,7 +8,7 @@ from twin.check.result import Result, Tell
 from twin.check.subject import Subject
 from twin.check.systems import random_system
 
-SYSTEMS, QUICK_SYSTEMS = 60, 10
+SYSTEMS, QUICK_SYSTEMS = 40, 10
 
 
 def adversarial(subject: Subject, quick: bool, tell: Tell) -> Result:
