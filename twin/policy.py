@@ -43,7 +43,8 @@ class Policy:
     """pick(view) -> the waiting request that is the head of the queue, or None: nobody for now. For a policy that keeps the
     queue itself: `on_wait` tells of each that comes into it, and one that has left it is no longer `state` "waiting"."""
     admit: Callable[..., Any] | None = None
-    """admit(request, view) -> ADMIT | LATER | NEVER: may the head of the queue come in? None: if it fits."""
+    """admit(request, view) -> ADMIT | LATER | NEVER: may the head of the queue come in? None: if it fits. A plan of the
+    policy's own asks it too, of each that it would take in."""
     chunk: Callable[..., Any] | None = None
     """chunk(request, offered, view) -> 1..offered tokens of this step for a request that is not decoding. None: all."""
     victim: Callable[..., Any] | None = None
@@ -247,7 +248,8 @@ class Plan:
 
         False, and nothing is changed, where budget, seats or blocks do not allow it; True also for a running request of
         which all tokens are in flight (asynchronous scheduling): it needs nothing in this step. A request that
-        waits comes in whole: all that it holds must fit, though only `tokens` of it are computed in this step.
+        waits comes in whole: all that it holds must fit, though only `tokens` of it are computed in this step,
+        and `admit`, the policy's or its part's, must say ADMIT (after NEVER it is rejected, and the answer is False).
         """
         return self._step.take(request._request, tokens)
 
