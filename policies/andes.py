@@ -164,7 +164,7 @@ class Andes(Policy):
 
     def packed(self, in_order, size, view):
         """As many of them as fit, in order; one that is too long is passed over."""
-        room = view.free_blocks + sum(request.private_blocks for request in in_order if request.state == "running")
+        room = view.free_blocks + sum(request.blocks for request in in_order if request.state == "running")
         batch: dict[RequestView, None] = {}
         for request in in_order:
             needed = blocks_needed(request, view.limits.block_size)
@@ -175,10 +175,11 @@ class Andes(Policy):
 
 
 def blocks_needed(request, block_size):
-    """To hold it and its next token, of those that are free or its own; cached ones of its prompt are not foreseen."""
-    held = request.private_blocks if request.state == "running" else request.host_blocks
-    tokens = request.prompt_tokens + request.generated + 1
-    return held + max(0, -(-tokens // block_size) - request.blocks)
+    """To hold it and its next token, of those that are free or held by whoever runs. Shared blocks count for each owner, so
+    that a batch may turn out too large; then who comes last in it has to wait."""
+    running, blocks = request.state == "running", request.blocks
+    missing = max(0, -(-(request.prompt_tokens + request.generated + 1) // block_size) - blocks)
+    return missing + (blocks if running else request.host_blocks)
 
 
 def waiting(requests):
