@@ -55,9 +55,7 @@ class DfsWeight(Policy):
     def pick(self, view):
         if view.num_waiting <= self.max_queue and view.limits.enable_prefix_caching:
             if self.changed and view.plan_number != self.walked_in:
-                self.walked_in, self.changed = view.plan_number, False
-                prefixes = [(request, self.prefix(request, view)) for request in self.line]
-                self.walked = depth_first(prefixes)[::-1]
+                self.walk(view)
             while self.walked:
                 if self.walked[-1].state == "waiting":
                     return self.walked[-1]
@@ -66,8 +64,13 @@ class DfsWeight(Policy):
             first = next(iter(self.line))
             if first.state == "waiting":
                 return first
-            del self.line[first]  # rejected
+            del self.line[first]  # rejected: nobody tells
         return None
+
+    def walk(self, view):
+        self.walked_in, self.changed = view.plan_number, False
+        waiting = [request for request in self.line if request.state == "waiting"]
+        self.walked = depth_first([(request, self.prefix(request, view)) for request in waiting])[::-1]
 
     def prefix(self, request, view):
         """The nodes from the root to where the request hangs: chained keys, equal where all before is equal."""

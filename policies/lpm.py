@@ -72,11 +72,13 @@ class Lpm(Policy):
             first = next(iter(self.line))
             if first.state == "waiting":
                 return first
-            del self.line[first]  # rejected
+            del self.line[first]  # rejected: nobody tells
         return None
 
     def rank(self, view):
         self.ranked_in, self.changed = view.plan_number, False
+        for request in [request for request in self.line if request.state != "waiting"]:
+            del self.line[request]
         key_at = self.key_at(view.limits.block_size)
         leaders = set()  # keys of uncached prefixes of which somebody stands before
         keyed: list[tuple[int, int, RequestView]] = []

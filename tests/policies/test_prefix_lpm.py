@@ -134,6 +134,25 @@ def test_who_was_put_off_comes_in_at_last():
     assert admitted[1:10] == [f"G{number}" for number in range(1, 10)]  # they have found it: 32 tokens each
 
 
+class Cold(SimpleNamespace):
+    """A waiting request of one block, nothing of which is cached."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    state, preemptions, cached_tokens = "waiting", 0, 0
+
+
+def test_who_was_rejected_puts_nobody_off():
+    """X and Y share their content, Z, who came last, has its own; X is rejected, and Y is no longer behind Z."""
+    policy, (x, z, y) = Lpm(), (Cold(prefix_keys=key) for key in ("s", "z", "s"))
+    view = SimpleNamespace(num_waiting=3, plan_number=1, limits=SimpleNamespace(enable_prefix_caching=True, block_size=32))
+    for request in (x, y, z):
+        policy.on_wait(request, view)
+    assert policy.pick(view) is x
+    x.state, view.plan_number = "rejected", 2
+    policy.on_wait(Cold(prefix_keys="t"), view)  # another arrival: the order is made anew
+    assert policy.pick(view) is y
+
+
 # --- ageing
 
 
