@@ -137,15 +137,16 @@ class Dlpm(Policy):
 
     def refills_needed(self, user):
         self.settle(user)
-        deficit = self.deficit(user)
-        return 0 if deficit > 0 else int(-deficit // self.quantum) + 1
+        return self.refills_to_be_ready(user)
 
     def settle(self, user):
-        """The refills since it was looked at last: while its deficit was not positive."""
-        due, deficit = self.refills - user.refills, self.deficit(user)
-        if due and deficit <= 0:
-            user.quanta += min(due, int(-deficit // self.quantum) + 1)
+        """The refills since it was looked at last."""
+        user.quanta += min(self.refills - user.refills, self.refills_to_be_ready(user))
         user.refills = self.refills
+
+    def refills_to_be_ready(self, user):
+        """Until its deficit is positive: 0 if it is, being a quantum at most."""
+        return int(-self.deficit(user) // self.quantum) + 1
 
     def deficit(self, user):
         return self.quantum * user.quanta - self.prompt_weight * user.prompts - self.output_weight * user.outputs

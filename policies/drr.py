@@ -63,7 +63,7 @@ class Drr(Policy):
     def round_of(self, user):
         """The round in which the user's head can come in."""
         lacking = self.price(user.head()) - self.balance(user)
-        next_turn = max(user.first, self.round if user.place >= self.place else self.round + 1)
+        next_turn = self.round if user.place >= self.place else self.round + 1
         return max(next_turn, user.round + max(0, ceil(lacking / self.quantum)))
 
     def balance(self, user):
@@ -98,7 +98,6 @@ class Drr(Policy):
         past = self.round - 1
         balance = self.balance(user)
         user.income += min(0, balance + self.quantum * max(0, past - user.round)) - balance
-        user.first = max(self.round, user.round + 1)
         user.round = max(past, user.round)
         user.place = next(self.places)
 
@@ -113,7 +112,7 @@ class Drr(Policy):
 
     def take_turn(self, user, turn):
         user.income += self.quantum * (turn - user.round)
-        user.round = user.first = self.round = turn
+        user.round = self.round = turn
         self.place = user.place
 
     def on_step(self, view, batch, k):
@@ -140,7 +139,6 @@ class _User:
         self.income = 0.0
         self.prompts = self.outputs = 0  # tokens to be paid for
         self.round = 0  # of the last turn of which the quantum is in the income
-        self.first = 0  # no turn before that round
         self.place = 0  # in a round
         self.entry = -1  # the number of its valid entry in the line
         self.waiting: list[tuple[float, str, RequestView]] = []  # heap

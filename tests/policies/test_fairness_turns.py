@@ -1,17 +1,24 @@
 """Deficit round robin, weighted fair queueing, deficit longest prefix match, requests a minute: by hand, one seat."""
 
+from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from policies.dlpm import Dlpm
 from policies.drr import Drr
+from policies.lcf import Lcf
 from policies.rpm import Rpm
+from policies.vtc import Vtc
 from policies.wfq import Wfq
 from tests.policies.scenarios import played, request
 from tests.sim.cases import Case, cases, difference
-from twin.sim.simulation import Simulation
+from traces.trace import Trace
+from twin.core.limits import Limits
+from twin.latency.linear import LinearLatency
+from twin.sim.simulation import Setup, Simulation
 
 
 def order_of_admission(steps: list[dict[str, Any]]) -> list[str]:
@@ -179,6 +186,42 @@ def test_rpm_requests_over_the_limit_are_refused_and_do_not_count():
     requests = [request(f"a{turn}", 4, 1, at_s, user="a") for turn, at_s in enumerate([0, 10, 20, 61, 65, 71])]
     _, summary = played({"name": "rpm", "limit": 2, "over": "reject"}, requests, 64)
     assert [name for name, entry in summary["requests"].items() if entry["status"] == "rejected"] == ["a2", "a4"]
+
+
+# --- decisions that fall between events
+
+
+@pytest.mark.parametrize("step_by_step", [False, True])
+@pytest.mark.parametrize(
+    ("policy", "b1_s", "b2_s"),
+    [
+        # a has 20 + 2 a step and b 62: more than that after 22 steps.
+        (Vtc(), 0, 22),
+        (Lcf(), 0, 22),
+        # a has 53.46 + 1.8 s + 0.032 s² after s steps and b 140.892: s > 31.2.
+        (Vtc(cost="profiled"), 0, 32),
+        # a's balance, 400 - 20 - 2 a step, does not pay for a2's 310 after 36 steps; b's 400 pay for both.
+        (Drr(quantum=400), 36, 36),
+        # a's deficit, 50 - 20 - 2 a step, is spent after 15; b's by b1, so a gets 50 more, for 25 steps.
+        (Dlpm(quantum=50), 15, 40),
+    ],
+)
+def test_a_head_that_does_not_fit_loses_its_place_by_what_its_user_is_served(policy, b1_s, b2_s, step_by_step):
+    """A step a second, 20 blocks. a1 runs for 100 steps, a2 needs all 20 and blocks the queue; b1 and b2 would fit."""
+    trace = Trace(
+        "crossing",
+        np.zeros(4),
+        np.array([20, 310, 60, 10]),
+        np.array([100, 1, 1, 1]),
+        request_id=["a1", "a2", "b1", "b2"],
+        user=["a", "a", "b", "b"],
+    )
+    limits = Limits(num_blocks=20, block_size=16, max_num_seqs=8, max_num_batched_tokens=2048, max_model_len=512)
+    setup = Setup(limits, deepcopy(policy), LinearLatency(base_s=1.0))
+    outcome = Simulation(setup, trace, step_by_step=step_by_step).run()
+    assert outcome.requests["first_scheduled_s"].tolist() == [0, 100, b1_s, b2_s]
+    if not step_by_step:
+        assert len(outcome.steps["repeat"]) < 20  # it did go forward fast
 
 
 class TwoAMinute(Rpm):
