@@ -12,6 +12,7 @@ from twin.policy import Policy
 from twin.policy_parameters import PolicyFileError, resolved
 from twin.policy_parts import ROLES, combined
 
+OWN = {"preemption_mode": PREEMPTION_MODES, "pause": ("recompute", "swap", "keep")}  # words that name no part
 WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -56,7 +57,7 @@ def assemble(
 ) -> Assembly:
     """Finds and makes the policy `name` and its parts: `{"admission": "watermark(share=0.05)", "victim": None}`.
 
-    The same policy with the same parameters is one object, whatever its roles. One of the core's own modes of preemption
+    The same policy with the same parameters is one object, whatever its roles. One of the core's own words (`OWN`)
     is no part. Raises `PolicyFileError`, one line that names the option, for what cannot be had or lacks its hook.
     """
     found = find(name, policy_path)
@@ -65,12 +66,17 @@ def assemble(
     chosen: dict[str, Part] = {}
     for role in ROLES:
         text = (parts or {}).get(role)
-        if text is None or (role == "preemption_mode" and text in PREEMPTION_MODES):
+        if not names_part(role, text):
             continue
         chosen[role] = _made(role, text, policy_path, made)
     names = {role: part.file.name for role, part in chosen.items()}
     whole = combined(policy, {role: part.policy for role, part in chosen.items()}, names)
     return Assembly(whole, made[0], chosen)
+
+
+def names_part(role: str, text: object) -> bool:
+    """Whether this value of `policy.ROLE` names a part: it is neither null nor one of the core's own words."""
+    return text is not None and text not in OWN.get(role, ())
 
 
 def _made(role: str, text: object, policy_path: str | Path | None, made: list[Part]) -> Part:
@@ -88,8 +94,8 @@ def _made(role: str, text: object, policy_path: str | Path | None, made: list[Pa
         message = str(error)
         if message.startswith(f"policy={name}:"):
             message = f"{option}{message.removeprefix('policy')}"
-        if role == "preemption_mode" and isinstance(error, UnknownPolicy):
-            message = f"{option}={text}: must be {', '.join(PREEMPTION_MODES)} or a policy with the hook mode; {message}"
+        if role in OWN and isinstance(error, UnknownPolicy):
+            message = f"{option}={text}: must be {', '.join(OWN[role])} or a policy with the hook {ROLES[role]}; {message}"
         raise PolicyFileError(message) from error
     made.append(Part(found, policy, values))
     return made[-1]

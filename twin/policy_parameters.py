@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from twin.nearest import nearest
 
 SIMPLE = (int, float, bool, str, type(None))
-OF_EVERY_POLICY = ("name", "admission", "victim", "preemption_mode", "preempt_for_seat")  # options, not the policy's own
+OF_EVERY_POLICY = ("name", "admission", "victim", "preemption_mode", "pause", "preempt_for_seat")  # not the policy's own
 
 
 class PolicyFileError(ValueError):

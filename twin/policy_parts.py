@@ -5,6 +5,7 @@ A part is an ordinary policy of which one hook is taken:
     policy.admission=NAME           its `admit`; where the main policy has one too, both must say ADMIT
     policy.victim=NAME              its `victim`, in place of the main policy's
     policy.preemption_mode=NAME     its `mode`, in place of the main policy's
+    policy.pause=NAME               its `pause`, in place of the main policy's
 
 Who is found and made by these names is `twin.policy_assembly`'s affair. What keeps a part's state
 (`STATE_HOOKS`) is called after the main policy's, and a plan is as steady as the least steady of all.
@@ -16,8 +17,8 @@ from typing import Any
 from twin.policy import ADMIT, Policy
 from twin.policy_parameters import PolicyFileError
 
-ROLES = {"admission": "admit", "victim": "victim", "preemption_mode": "mode"}  # policy.ROLE: the hook that is taken
-STATE_HOOKS = ("on_plan", "on_arrival", "on_wait", "on_admit", "on_preempt", "on_finish", "on_step")
+ROLES = {"admission": "admit", "victim": "victim", "preemption_mode": "mode", "pause": "pause"}  # policy.ROLE: hook taken
+STATE_HOOKS = ("on_plan", "on_arrival", "on_wait", "on_admit", "on_preempt", "on_resume", "on_finish", "on_step")
 OF_THE_MAIN_ONE = ("order", "pick", "chunk", "reserve", "schedule", "dynamic", "group", "preempts", "allocator")
 FOR_EVER = 1 << 60  # steps
 
@@ -38,6 +39,9 @@ class Combined(Policy):
         self.admit = _both(main, parts.get("admission", main))
         self.victim = parts.get("victim", main).victim
         self.mode = parts.get("preemption_mode", main).mode
+        self.pause = parts.get("pause", main).pause
+        if self._hooks("on_pause"):
+            self._tell_of_pauses()
         self.background = _joined(self._hooks("background"))
         self.needs_prediction = any(member.needs_prediction for member in self.members)
         steps = self._hooks("steady_steps")
@@ -52,6 +56,30 @@ class Combined(Policy):
     def _hooks(self, name: str) -> list[Hook]:
         hooks = [getattr(member, name) for member in self.members]
         return [hook for hook in hooks if hook is not None]
+
+    def _tell_of_pauses(self) -> None:
+        """Who has no `on_pause` takes a pause for a preemption of whom had a seat, as it would alone."""
+        seated: set[Any] = set()
+
+        def come(request: Any, view: Any) -> None:
+            seated.add(request)
+
+        def go(request: Any, *_: Any) -> None:
+            seated.discard(request)
+
+        def on_pause(request: Any, view: Any) -> None:
+            had_seat = request in seated
+            seated.discard(request)
+            mode = "swap" if request.host_blocks else "keep" if request.blocks else "recompute"
+            for member in self.members:
+                if member.on_pause is not None:
+                    member.on_pause(request, view)
+                elif had_seat and member.on_preempt is not None:
+                    member.on_preempt(request, mode, view)
+
+        self.on_pause = on_pause
+        for name, note in (("on_admit", come), ("on_preempt", go), ("on_finish", go)):
+            setattr(self, name, _one_after_another([*self._hooks(name), note]))
 
     def _counted(self, admit: Hook) -> Hook:
         """A plan of the policy's own may ask for many, but a part's `steady_steps` speaks of the last that was refused."""

@@ -244,6 +244,36 @@ def test_main_policy_and_parts_are_told_of_everything_in_this_order_and_once_wha
     ]  # fmt: skip
 
 
+def test_a_pause_is_a_preemption_to_whom_it_is_not_told_as_what_it_is():
+    """As the core does with a policy that has no `on_pause`; and only of whom had a seat."""
+    told: list[tuple[str, str]] = []
+
+    class Pauses(Policy):
+        def pause(self, request, view):
+            return "keep"
+
+        def on_pause(self, request, view):
+            told.append(("part", f"{request.id} pauses"))
+
+    whole = combined(Told("main", told), {"pause": Pauses()})
+    assert whole.pause(None, None) == "keep"
+    a = type("View", (), {"id": "a", "host_blocks": 0, "blocks": 3})()
+    whole.on_admit(a, None)
+    whole.on_pause(a, None)
+    assert told[1:] == [("main", "a goes, keep"), ("part", "a pauses")]
+    for blocks, host_blocks, mode in ((3, 2, "swap"), (0, 0, "recompute")):
+        a.blocks, a.host_blocks = blocks, host_blocks
+        whole.on_admit(a, None)
+        whole.on_pause(a, None)
+        assert told[-2:] == [("main", f"a goes, {mode}"), ("part", "a pauses")]
+    whole.on_admit(a, None)
+    whole.on_preempt(a, "swap", None)
+    del told[:]
+    whole.on_pause(a, None)  # its last token came when its seat was gone already
+    assert told == [("part", "a pauses")]
+    assert combined(Told("main", told), {"victim": Last()}).on_pause is None
+
+
 def test_a_part_that_raises_is_named_with_its_line():
     class Broken(Policy):
         def admit(self, request, view):

@@ -11,9 +11,8 @@ from twin.cli.compose import NAMED_BY_FILE, Composed, compose
 from twin.cli.errors import naming
 from twin.cli.groups import CONF, choices, flat
 from twin.cli.options import check_options
-from twin.core.limits import PREEMPTION_MODES
 from twin.policies_registry import find, names
-from twin.policy_assembly import parse
+from twin.policy_assembly import names_part, parse
 from twin.policy_parameters import PolicyFileError
 from twin.policy_parts import ROLES
 
@@ -69,7 +68,7 @@ def _named_by_file(composed: Composed, shown: list[str]) -> Iterator[str]:
     if "policy" in shown:
         yield "policy"
         for role in ROLES:
-            if composed.values["policy"][role] not in (None, *PREEMPTION_MODES):
+            if names_part(role, composed.values["policy"].get(role)):
                 yield f"policy.{role}"
     if "predictor" in shown:
         yield "predictor"

@@ -15,7 +15,7 @@ from twin.cli.compose import Composed
 from twin.cli.errors import UserError, naming
 from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
 from twin.cli.options import check_options
-from twin.policy_assembly import Assembly, assemble
+from twin.policy_assembly import Assembly, assemble, names_part
 from twin.policy_parameters import OF_EVERY_POLICY
 from twin.policy_parts import ROLES
 
@@ -91,7 +91,7 @@ class Job:
 
 def build(composed: Composed, command: str) -> Job:
     """Builds every part; raises `UserError` for the first that cannot be."""
-    from twin.core.limits import PREEMPTION_MODES, Limits, Rules
+    from twin.core.limits import Limits, Rules
     from twin.sim import Setup, Simulation, SwapCost
     from twin.sim.predictions import PredictorError
 
@@ -123,13 +123,14 @@ def build(composed: Composed, command: str) -> Job:
             watermark=cache["watermark"],
         )
     decisions = Relay() if config["output"]["decisions"] else None
+    mode = rules["preemption_mode"]
     with naming("policy"):
         setup = Setup(
             limits=limits,
             policy=policy,
             latency=latency,
             rules=Rules(
-                preemption_mode=mode if (mode := rules["preemption_mode"]) in PREEMPTION_MODES else "recompute",  # a part's
+                preemption_mode="recompute" if names_part("preemption_mode", mode) else mode,
                 preempt_for_seat=rules["preempt_for_seat"],
                 allocator=cache["allocator"],
                 async_scheduling=scheduler["async_scheduling"],
@@ -156,7 +157,7 @@ def _policy(config: dict[str, Any]) -> Assembly:
     given = config["policy"]
     own = {key: value for key, value in given.items() if key not in OF_EVERY_POLICY}
     with naming("policy"):
-        assembly = assemble(given["name"], own, {role: given[role] for role in ROLES}, config["policy_path"])
+        assembly = assemble(given["name"], own, {role: given.get(role) for role in ROLES}, config["policy_path"])
     given |= assembly.main.parameters
     return assembly
 

@@ -10,7 +10,7 @@ from twin.cli.errors import UserError
 
 UNQUOTED = (
     *(f"trace.{name}" for name in ("arrivals", "prompt_tokens", "output_tokens", "priority", "users", "deadline_s")),
-    *(f"policy.{name}" for name in ("admission", "victim", "preemption_mode")),
+    *(f"policy.{name}" for name in ("admission", "victim", "preemption_mode", "pause")),
 )
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[^=]+)=(?P<value>.*)", re.DOTALL)
 
