@@ -11,7 +11,10 @@ from twin.policy_parameters import PolicyFileError
 HOOKS = {  # with what each is called
     **{
         name: "request, view"
-        for name in ("order", "admit", "mode", "reserve", "on_arrival", "on_wait", "on_admit", "on_finish")
+        for name in (
+            "order", "admit", "mode", "pause", "reserve",
+            "on_arrival", "on_wait", "on_admit", "on_pause", "on_resume", "on_finish",
+        )  # fmt: skip
     },
     **{name: "view" for name in ("pick", "background", "on_plan", "steady_steps", "steady_until", "schedule")},
     "chunk": "request, offered, view",
