@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
+from traces.pauses import Pause, parse
 from traces.prefix import Prefix
 
 INTEGERS = {"prompt_tokens": 1, "output_tokens": 1, "max_tokens": -1, "turn": None, "priority": None, "n": 1}  # least
 SECONDS = ("arrival_s", "think_s", "deadline_s", "abort_s")
-TEXTS = ("request_id", "user", "session")
+TEXTS = ("request_id", "user", "session", "pauses")
 ABSOLUTE = ("deadline_s", "abort_s")  # times on the clock of `arrival_s`: they move with it
 
 
@@ -53,8 +54,8 @@ class Trace:
     """Requests in order of arrival. Times in seconds from the first arrival, lengths in tokens.
 
     Columns are arrays (or lists of text) of one length; None where a column is absent. Where single values are
-    absent: -1 in `max_tokens`, nan in times, "" in text. `deadline_s` and `abort_s` are absolute. Request i + users
-    of a `closed` trace arrives when a running one ends, so its `arrival_s` is nan.
+    absent: -1 in `max_tokens`, nan in times, "" in text. `deadline_s` and `abort_s` are absolute; the text of `pauses`
+    is that of pauses.py. Request i + users of a `closed` trace arrives when a running one ends, so its `arrival_s` is nan.
 
     Raises ValueError when the columns do not make a trace (lengths differ, unsorted, a length below 1).
     """
@@ -73,6 +74,7 @@ class Trace:
     deadline_s: np.ndarray | None = None
     n: np.ndarray | None = None
     abort_s: np.ndarray | None = None
+    pauses: list[str] | None = None
     prefix: Prefix | None = None
     closed: ClosedLoop | None = None
     report: Report = field(default_factory=Report)
@@ -95,12 +97,27 @@ class Trace:
         if not np.all(np.isfinite(known)) or known[0] < 0 or np.any(np.diff(known) < 0):
             raise ValueError(f"trace {self.name}: arrival_s must be finite, sorted and not negative")
 
+        self._check_pauses()
+
+    def _check_pauses(self) -> None:
+        for row, text in enumerate(self.pauses or ()):
+            try:
+                pauses = parse(text)
+            except ValueError as error:
+                raise ValueError(f"trace {self.name}: pauses of row {row}: {error}") from error
+            if pauses and self.n is not None and self.n[row] > 1:
+                raise ValueError(f"trace {self.name}: row {row} has n={self.n[row]}: several samples cannot pause")
+
     def __len__(self) -> int:
         return len(self.arrival_s)
 
     def ids(self) -> list[str]:
         """The request ids: those given, else the row numbers from 0."""
         return self.request_id if self.request_id is not None else [str(row) for row in range(len(self))]
+
+    def pauses_of(self, row: int) -> tuple[Pause, ...]:
+        """When that request pauses: (after so many output tokens, seconds, tokens returned)."""
+        return () if self.pauses is None else parse(self.pauses[row])
 
     def columns(self) -> dict[str, np.ndarray | list[str]]:
         """The columns that are present, by name, in the order of the class (without `prefix`)."""

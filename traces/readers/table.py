@@ -1,7 +1,7 @@
 """The project's own table, as CSV, JSONL or Parquet: a row a request, the columns named as in `Trace`.
 
 `arrival_s, prompt_tokens, output_tokens` and optionally `request_id, user, session, turn, think_s, priority,
-deadline_s, abort_s, n, max_tokens`; the content of prompts (JSONL and Parquet) as `prompt_ids`, a list of token ids,
+deadline_s, abort_s, n, max_tokens, pauses`; the content of prompts (JSONL and Parquet) as `prompt_ids`, a list of token ids,
 or `prefix_hashes`, a list of ids, one for each of the first blocks of `hash_block_tokens` tokens (a column, or the
 option) and none for what the request shares with nobody. Empty cells of optional columns: no priority is 0, no n is 1,
 no turn is 0, no max_tokens, time or text is none.
@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
+from traces.pauses import parse
 from traces.readers.cells import csv_cells, first_keys, header, jsonl_cells, named_columns
 from traces.readers.content import Content
 from traces.readers.parquet import parquet_cells
@@ -24,7 +25,7 @@ from traces.trace import Report, Trace
 REQUIRED = ("arrival_s", "prompt_tokens", "output_tokens")
 INTEGERS = {"max_tokens": (1, -1), "turn": (0, 0), "priority": (None, 0), "n": (1, 1)}  # least, absent
 TIMES = ("think_s", "deadline_s", "abort_s")
-TEXTS = ("request_id", "user", "session")
+TEXTS = ("request_id", "user", "session", "pauses")
 CONTENT = ("prompt_ids", "prefix_hashes", "hash_block_tokens")
 ABSENT = {name: absent for name, (_, absent) in INTEGERS.items()} | dict.fromkeys(TIMES, np.nan) | dict.fromkeys(TEXTS, "")
 COLUMNS = (*REQUIRED, *INTEGERS, *TIMES, *TEXTS, *CONTENT)
@@ -123,6 +124,15 @@ class Table:
                     f"{name} is {times[row]:.16g}, before arrival_s, {arrival_s[row]:.16g}: it must be a "
                     f"time on the same clock, not a duration",
                 )
+        samples = columns.get("n")
+        for row, text in enumerate(columns.get("pauses", ())):
+            try:
+                pauses = parse(text)
+            except ValueError as error:
+                rows.reject(row, f"pauses {shown(text)}: {error}")
+                continue
+            if pauses and samples is not None and samples[row] > 1:
+                rows.reject(row, f"pauses do not go with n, which is {samples[row]}")
         for row, request_id in enumerate(columns.get("request_id", ())):
             first = self.taken.setdefault(request_id, rows.lines[row])
             if request_id == "":

@@ -67,7 +67,7 @@ def joined(name: str, parts: Sequence[Trace], labels: Sequence[str]) -> np.ndarr
             columns = [part.ids() for part in parts]
         texts: list[str] = []
         for part, column, label in zip(parts, columns, labels, strict=True):
-            texts += [f"{label}/{text}" if text else "" for text in column or [""] * len(part)]
+            texts += [f"{label}/{text}" if text and name != "pauses" else text for text in column or [""] * len(part)]
         return texts
     absent = ABSENT.get(name, math.nan)
     filled = [np.full(len(part), absent) if values is None else values for part, values in zip(parts, columns, strict=True)]

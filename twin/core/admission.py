@@ -21,7 +21,7 @@ from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
 from twin.core.request import REJECTED, SWAPPED, Request
 from twin.core.reservation import blocks_reserved
-from twin.core.swap import give_up, in_line
+from twin.core.swap import in_line, unlock
 from twin.policy import Answer
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def admit_heads(state: State, batch: Batch) -> str | None:
             batch.chunks.append((request, tokens))
             (batch.swapped_in if was_swapped else batch.admitted).append(request)
             batch.budget -= tokens
-        elif state.swapped and not state.running and not request.placeholders:
-            give_up(state, state.swapped[-1])  # what the swapped keep on the device locks them all out
+        elif (state.swapped or state.paused) and not state.running and not request.placeholders and unlock(state):
+            continue  # what the others kept on the device would have locked it out
         elif not (preemptive and not was_swapped and make_room(state, batch, request)):
             return NO_ROOM
     return None

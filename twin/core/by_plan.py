@@ -13,7 +13,7 @@ from twin.core.batch import Batch
 from twin.core.errors import IllegalPlan
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
 from twin.core.step import complete, give, hand_out, place_of_victim
-from twin.core.swap import give_up
+from twin.core.swap import unlock
 from twin.policy import Answer
 
 if TYPE_CHECKING:
@@ -123,12 +123,11 @@ class PlannedStep:
         return granted
 
     def _unlock(self, request: Request) -> bool:
-        """Nothing runs and a swapped request does not fit: what the swapped keep on the device locks them all out."""
+        """Nothing runs and the request does not fit: what those who pause, or are swapped as it is, keep locks it out."""
         state = self.state
-        if request.state != SWAPPED or state.running or request.placeholders:
+        if state.running or request.placeholders or request.state == RUNNING:
             return False
-        give_up(state, state.swapped[-1])
-        return True
+        return unlock(state, request.state == SWAPPED)
 
     def victim(self) -> Request:
         """The victim by the rules, among all that run but those who came in with this plan."""

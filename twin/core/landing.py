@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from twin.core.batch import Aside, Batch
 from twin.core.decoders import by_admission
 from twin.core.fork import fork_samples
-from twin.core.request import ABORTED, ENDED, FINISHED, RUNNING, SWAPPED, WAITING, Request
+from twin.core.request import ABORTED, ENDED, FINISHED, PAUSED, RUNNING, SWAPPED, WAITING, Request
 from twin.core.swap import keep_device_part, leave_host
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Landing:
     # --- landing
 
     def land(self, batch: Batch, now: float) -> list[Request]:
-        """The tokens of the batch arrive. Returns those who have all of theirs, in the order of the batch."""
+        """The tokens of the batch arrive. Returns those who have all of theirs, or pause, in the order of the batch."""
         self.forerunners = []
         for request in batch.latecomers:
             if request.base is not None:
@@ -104,7 +104,7 @@ class Landing:
         return [request for _, request in places]
 
     def leave_landed(self) -> list[Request]:
-        """Lazy decoders who have all their tokens. Synchronous: all; asynchronous: whose end was not foreseen."""
+        """Lazy decoders who have all their tokens, or pause. Synchronous: all; asynchronous: whose end was not foreseen."""
         decoders = self.state.decoders
         if not decoders.days or decoders.days[0] > decoders.landed:
             return []
@@ -138,6 +138,7 @@ class Landing:
 
     def stop(self, batch: Batch, request: Request) -> None:
         """An engine saw an end-of-sequence token for the request in this batch: no token follows."""
+        request.pauses = ()
         if request.base is None:
             request.stop_after = request.settled_generated + 1
         else:
@@ -151,7 +152,7 @@ class Landing:
     def abort(self, request: Request, batch: Batch | None) -> None:
         """Given up: its tokens in flight are dropped, its blocks are free at once."""
         state = self.state
-        assert request.state in (WAITING, RUNNING, SWAPPED), request
+        assert request.state in (WAITING, RUNNING, SWAPPED, PAUSED), request
         if request.base is not None:
             hashed = state.decoders.hashed_blocks(request)
             for other in (*state.in_flight, *([batch] if batch is not None else ())):
@@ -169,7 +170,13 @@ class Landing:
         if request.state == WAITING:
             state.waiting.remove(request)
             return
-        if request.state == SWAPPED:
+        if request.state in (SWAPPED, PAUSED):
+            if request.state == SWAPPED:
+                state.swapped.remove(request)
+            else:
+                del state.paused[request]
+            if request.host_blocks is None:
+                return  # it pauses with nothing
             keep_device_part(request)
             leave_host(state, request)
         else:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 PREEMPTION_MODES = ("recompute", "swap", "auto", "keep")
+PAUSE_MODES = ("recompute", "swap", "keep")
 ALLOCATORS = ("paged", "contiguous")
 NO_LIMIT = 1 << 30  # a max_model_len that limits nothing
 # Beyond these no pool can be made in memory; what is larger is a slip.
@@ -82,9 +83,11 @@ class Rules:
     allocator: str = "paged"
     async_scheduling: bool = False
     vllm_defects: bool = False  # a victim that gives back tokens keeps the hashes of blocks never computed (vLLM 0.32)
+    pause: str = "recompute"  # what becomes of the blocks of a request that pauses
 
     def __post_init__(self) -> None:
-        for name, allowed in (("preemption_mode", PREEMPTION_MODES), ("allocator", ALLOCATORS)):
+        choices = (("preemption_mode", PREEMPTION_MODES), ("pause", PAUSE_MODES), ("allocator", ALLOCATORS))
+        for name, allowed in choices:
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")

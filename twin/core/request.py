@@ -12,6 +12,7 @@ ones are theirs at all other times. Ask `computed`, `generated`, `pending`: they
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from twin.core.limits import blocks_for
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from twin.core.block_pool import BlockPool
     from twin.core.decoders import Decoders
 
-NEW, WAITING, RUNNING, SWAPPED = "new", "waiting", "running", "swapped"
+NEW, WAITING, RUNNING, SWAPPED, PAUSED = "new", "waiting", "running", "swapped", "paused"
 FINISHED, REJECTED, ABORTED = "finished", "rejected", "aborted"
 ENDED = (FINISHED, REJECTED, ABORTED)
+
+Pause = tuple[int, float, int]  # after so many generated tokens; for so many seconds; tokens that it adds to the context
 
 
 class Request:
@@ -31,7 +34,8 @@ class Request:
 
     __slots__ = (
         "id", "index", "arrival_s", "prompt_tokens", "max_tokens", "max_tokens_given", "stop_after", "user", "session",
-        "priority", "deadline_s", "predicted_output", "samples", "block_keys", "shareable_blocks",
+        "priority", "deadline_s", "predicted_output", "samples", "block_keys", "shareable_blocks", "end_after", "pauses",
+        "pauses_taken", "resumes_s",
         "state", "reason", "admission", "block_table", "host_blocks", "registered_blocks", "pool",
         "settled_computed", "settled_generated", "placeholders", "stale", "decoders", "base", "entered", "due",
         "first_scheduled_s", "first_token_s", "last_token_s", "finish_s", "cached_tokens", "preemptions", "swap_outs",
@@ -56,22 +60,28 @@ class Request:
         samples: int = 1,
         block_keys: Any = (),
         shareable_blocks: int | None = None,
+        pauses: tuple[Pause, ...] = (),
     ) -> None:
         """`output_tokens` is where it ends: the true length in the simulator, max_tokens in an engine.
 
         `block_keys[i]` is the chained hash of the first i + 1 full blocks; blocks past the last key hold content of its
         own. `shareable_blocks`: no other request can hold the content of a block at this index or later (default: as
-        many as keys). `samples`: sequences that are forked when the prompt is computed.
+        many as keys). `samples`: sequences that are forked when the prompt is computed. `pauses`: see pauses.py.
         """
         for name, tokens in (("prompt", prompt_tokens), ("output", output_tokens), ("max_tokens", max_tokens)):
             if tokens is not None and tokens < 1:
                 raise ValueError(f"request {id}: {name} of {tokens} tokens, at least 1 is needed")
         if samples < 1:
             raise ValueError(f"request {id}: n={samples} samples, at least 1 is needed")
+        if pauses:
+            check_pauses(pauses, f"request {id}", samples)
         self.id, self.index, self.arrival_s, self.prompt_tokens = id, index, arrival_s, prompt_tokens
         self.max_tokens_given = max_tokens
         self.max_tokens = output_tokens if max_tokens is None else max_tokens
-        self.stop_after = min(output_tokens, self.max_tokens)
+        self.stop_after = self.end_after = min(output_tokens, self.max_tokens)
+        self.pauses = tuple(pause for pause in pauses if pause[0] < self.end_after)  # those to come
+        self.pauses_taken = 0
+        self.resumes_s: float | None = None  # when its pause ends
         self.user, self.session, self.priority, self.deadline_s = user, session, priority, deadline_s
         self.predicted_output, self.samples = predicted_output, samples
         self.block_keys = block_keys
@@ -142,9 +152,21 @@ class Request:
     def keys_to_look_up(self, count: int) -> Any:
         """The first `count` keys, less those that cannot be cached: content of its own, unless it has run before."""
         keys = self.block_keys
-        if count <= len(keys) or not self.preemptions:
+        if count <= len(keys) or not (self.preemptions or self.pauses_taken):
             return keys[:count]
         return [self.key(index) for index in range(count)]
+
+    def face_next_pause(self, end_after: int | None = None) -> None:
+        """Where it stops next: at a pause, or at its end (which may be set); pauses at or beyond the end never come."""
+        if end_after is not None:
+            self.end_after = end_after
+            self.pauses = tuple(pause for pause in self.pauses if pause[0] < end_after)
+        self.stop_after = self.pauses[0][0] if self.pauses else self.end_after
+
+    @property
+    def tokens_to_return(self) -> int:
+        """What the pauses to come will add to its context."""
+        return sum(returned for _, _, returned in self.pauses)
 
     # --- what a policy may ask
 
@@ -178,3 +200,18 @@ class Request:
             return len(self.host_blocks) + max(0, needed - len(self.block_table))
         hits = pool.lookup(self)
         return blocks_for(self.known_tokens, pool.block_size) - len(hits) + pool.free_among(hits)
+
+
+def check_pauses(pauses: tuple[Pause, ...], where: str, samples: int = 1) -> None:
+    """Raises ValueError for what cannot be pauses: (after_tokens, seconds, returned_tokens), ascending."""
+    if samples > 1:
+        raise ValueError(f"{where}: pauses do not go with n={samples} samples")
+    before = 0
+    for after, seconds, returned in pauses:
+        if after <= before:
+            raise ValueError(f"{where}: a pause after {after} tokens, at least {before + 1} are needed (they must ascend)")
+        if not 0 <= seconds < inf:
+            raise ValueError(f"{where}: a pause of {seconds} s, it must be at least 0 s")
+        if returned < 0:
+            raise ValueError(f"{where}: a pause that returns {returned} tokens, it must be at least 0")
+        before = after

@@ -19,12 +19,13 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from operator import mul
 
+from twin.core import pauses
 from twin.core.admission import NO_ROOM, NO_SEAT, admit_heads, order_may_help, steps_before_head_can_share
 from twin.core.batch import Batch, Yields
 from twin.core.errors import IllegalPlan, PolicyError
 from twin.core.landing import Landing
 from twin.core.limits import Limits, Rules
-from twin.core.request import REJECTED, WAITING, Request
+from twin.core.request import FINISHED, REJECTED, WAITING, Request
 from twin.core.reservation import why_never_reserved
 from twin.core.state import State
 from twin.core.step import shortcut, walk
@@ -58,6 +59,7 @@ class Scheduler:
         # When a plan has to be made, as the policy said with the last: at this time, seconds; before this decode step.
         self.steady_until_s, self.steady_until_step = inf, EVER
         self.landing = Landing(self.state)
+        self.paused_now: list[Request] = []  # who began to pause with the last step or stretch
         self.held = (0, 0, 0)  # of the last stretch: most blocks held in a step, blocks summed over its steps, tokens
 
     @property
@@ -68,7 +70,8 @@ class Scheduler:
         """A request arrives; the reason if it is rejected."""
         state, limits = self.state, self.limits
         request.pool = state.pool
-        reason = limits.why_never(request.prompt_tokens, request.max_tokens, request.samples)
+        all_prompts = request.prompt_tokens + request.tokens_to_return
+        reason = limits.why_never(all_prompts, request.max_tokens, request.samples)
         if reason is None and state.pool.reserves:
             reason = why_never_reserved(state, request)
         if reason is not None:
@@ -78,8 +81,8 @@ class Scheduler:
             request.id = f"{request.id}.0"
             request.own_from = request.prompt_tokens // limits.block_size
         request.state = WAITING
-        request.max_tokens = min(request.max_tokens, limits.max_model_len - request.prompt_tokens)
-        request.stop_after = min(request.stop_after, request.max_tokens)
+        request.max_tokens = min(request.max_tokens, limits.max_model_len - all_prompts)
+        request.face_next_pause(min(request.end_after, request.max_tokens))
         if self.literal:
             request.shareable_blocks = EVERY_BLOCK
         state.now = max(state.now, request.arrival_s)
@@ -91,6 +94,11 @@ class Scheduler:
         if self.policy.on_wait is not None:
             self.policy.on_wait(request.view, state.view)
         return None
+
+    def resume(self, request: Request) -> None:
+        """The pause of a request is over."""
+        self.refusal, self.must_ask = None, True
+        pauses.resume(self.state, request, every_block_shared=self.literal)
 
     # --- one step
 
@@ -191,10 +199,11 @@ class Scheduler:
         """The oldest step in flight has ended. Returns those who ended with it, in the order of that step.
 
         `stopped` saw an end-of-sequence token in this step (an engine knows); `aborted` ones lose the step's token, and
-        come last.
+        come last. Who pauses from here on stands in `paused_now`.
         """
         state, decoders = self.state, self.state.decoders
         batch = state.in_flight.popleft()
+        self.paused_now = []
         for request in aborted:
             self._abort(request, batch)
         if not batch.number:
@@ -212,7 +221,7 @@ class Scheduler:
             decoders.rested_since_s, decoders.latecomers = None, {}
         state.last_landing_s = now
         if ended:
-            self._finish(ended, now)
+            ended = self._finish(ended, now)
         return [*ended, *aborted] if aborted else ended
 
     def abort(self, request: Request) -> None:
@@ -225,13 +234,19 @@ class Scheduler:
         if self.policy.on_finish is not None:
             self.policy.on_finish(request.view, self.state.view)
 
-    def _finish(self, requests: list[Request], now: float) -> None:
+    def _finish(self, requests: list[Request], now: float) -> list[Request]:
+        """They have come to their end, or to a pause; returns those who have ended."""
         self.refusal, self.must_ask = None, True
         on_finish = self.policy.on_finish
         for request in requests:
+            if request.pauses:
+                pauses.begin(self.state, request, now)
+                self.paused_now.append(request)
+                continue
             self.landing.finish(request, now)
             if on_finish is not None:
                 on_finish(request.view, self.state.view)
+        return [request for request in requests if request.state == FINISHED] if self.paused_now else requests
 
     # --- many steps
 
@@ -294,6 +309,8 @@ class Scheduler:
     def advance(self, steps: int, now: float) -> list[Request]:
         """`steps` <= horizon() decode steps at once, the last of which ends at `now`. Returns those who end with it.
 
+        Who pauses from here on stands in `paused_now`.
+
         Asynchronous: `steps` are launched and as many have ended, the last of these at `now`; one remains in flight.
         """
         state, decoders = self.state, self.state.decoders
@@ -315,12 +332,11 @@ class Scheduler:
         if self.rules.async_scheduling:
             state.in_flight[0].number = decoders.launched
         state.last_landing_s = now
+        self.paused_now = []
         state.now = max(state.now, now)
         if self.policy.on_step is not None:
             assert decoders.per_user is not None
             self.policy.on_step(state.view, Yields(dict(decoders.per_user), decoders), steps)
         if decoders.days[0] > decoders.landed:
             return []
-        ended = self.landing.leave_landed()
-        self._finish(ended, now)
-        return ended
+        return self._finish(self.landing.leave_landed(), now)

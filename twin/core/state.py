@@ -4,7 +4,7 @@
     waiting  ------------>  running  --------------------------->  swapped
        ^                     |   ^                                    |
        +---------------------+   +------------------------------------+     swap.give_up: swapped -> waiting
-         preempt "recompute"                  admit
+         preempt "recompute"                  admit                         pauses.py: ... -> paused -> waiting or swapped
 
 `running` is a dict for its order and its cheap removals. Each of its members is a lazy decoder, or in `prefills` (it gets
 its tokens by name), or in `ending` (its last token is in flight), or was admitted by the plan that is under way.
@@ -43,7 +43,9 @@ class State:
         self.prefills: dict[Request, None] = {}
         self.ending: dict[Request, None] = {}
         self.swapped: list[Request] = []
-        self.kept: dict[Request, None] = {}  # of the swapped: those whose blocks are all on the device still
+        self.paused: dict[Request, None] = {}  # they wait for a tool, not for the scheduler
+        self.kept: dict[Request, None] = {}  # of the swapped and paused: those whose blocks are all on the device still
+        self.parked_tokens = 0  # that the swapped and paused have on the device
         self.waiting = make_queue(policy, self.view)
         self.in_flight: deque[Batch] = deque()
         self.watermark_blocks = limits.watermark_blocks
@@ -230,6 +232,9 @@ class State:
             mode = "recompute"
         if mode == "recompute":
             self.start_over(request)
+        else:
+            request.state = SWAPPED
+            self.swapped.insert(0, request)
         self.swaps += mode == "swap"
         self.keeps += mode == "keep"
         if self.policy.on_preempt is not None:
@@ -265,16 +270,20 @@ class State:
 
     def start_over(self, request: Request) -> None:
         """All that was computed is given up; in the queue it stands where it stood among arrivals: in front."""
-        self.release(request)
-        request.high_water = max(request.high_water, request.settled_computed)
-        request.settled_computed = 0
-        request.placeholders = 0
+        self.lose(request)
         request.state = WAITING
         if self.in_flight:
             request.stale = sum(self._disown(batch, request) for batch in self.in_flight)
         self.waiting.push_front(request)
         if self.policy.on_wait is not None:
             self.policy.on_wait(request.view, self.view)
+
+    def lose(self, request: Request) -> None:
+        """Its blocks go back, with all that was computed."""
+        self.release(request)
+        request.high_water = max(request.high_water, request.settled_computed)
+        request.settled_computed = 0
+        request.placeholders = 0
 
     def _disown(self, batch: Batch, request: Request) -> bool:
         """What that batch computes for the request is of a life that has ended; it had a part in the batch."""
@@ -306,7 +315,7 @@ class State:
     def held_tokens(self) -> int:
         """Tokens in the blocks that are held, shared ones counted once: slots less the empty ends of the tables."""
         block_size = self.limits.block_size
-        own = self.decoders.sum_of_computed()
+        own = self.decoders.sum_of_computed() + self.parked_tokens
         for request in self.prefills:
             own += request.settled_computed
         for request in self.ending:
@@ -325,7 +334,8 @@ class State:
         return sum(free * (self.pool.references(block) - 1) for block, free in tails.items())
 
     def tables(self) -> list[Any]:
-        return [[block for block in request.block_table if block is not None] for request in (*self.running, *self.swapped)]
+        holders = (*self.running, *self.swapped, *self.paused)
+        return [[block for block in request.block_table if block is not None] for request in holders]
 
     def check(self) -> None:
         """The cheap invariants: free + held = N, references = table lengths, seats."""

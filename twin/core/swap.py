@@ -9,6 +9,9 @@ table shows None for a block that is away, and `host_blocks` where it is:
 A *kept* request has lost its seat alone: it is swapped with nothing away, `host_blocks` is empty. Its blocks are the first
 to go when somebody needs some.
 
+Both hold for requests that pause (pauses.py), too; of the kept these are the first to go. `State.parked_tokens` is the sum
+over all who are here of the tokens that they have on the device.
+
 What a move costs in time is the driver's affair: the batch says how many blocks moved.
 """
 
@@ -19,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
-from twin.core.request import RUNNING, SWAPPED, Request
+from twin.core.request import PAUSED, RUNNING, SWAPPED, Request
 
 if TYPE_CHECKING:
     from twin.core.state import State
@@ -33,9 +36,18 @@ def swap_out(state: State, request: Request) -> bool:
         return False
     _return_promised(state, request)
     _move_out(state, request, private)
-    request.state = SWAPPED
-    state.swapped.insert(0, request)
+    state.parked_tokens += tokens_on_device(request)
     return True
+
+
+def tokens_on_device(request: Request) -> int:
+    """Of a request that does not run: what it has computed, less what is away."""
+    computed, away = request.settled_computed, request.host_blocks
+    if not away:
+        return 0 if away is None else computed
+    assert request.pool is not None
+    block_size = request.pool.block_size
+    return computed - sum(min(block_size, computed - index * block_size) for index in away)
 
 
 def _written_and_private(state: State, request: Request) -> list[int] | None:
@@ -72,9 +84,8 @@ def keep(state: State, request: Request) -> bool:
         return False
     _return_promised(state, request)
     request.host_blocks = {}
-    request.state = SWAPPED
-    state.swapped.insert(0, request)
     state.kept[request] = None
+    state.parked_tokens += request.settled_computed
     return True
 
 
@@ -86,19 +97,23 @@ def move_out(state: State, request: Request) -> bool:
         return False
     del state.kept[request]
     _move_out(state, request, private)
+    state.parked_tokens -= request.settled_computed - tokens_on_device(request)
     return True
 
 
 def reclaim(state: State, blocks: int, beneficiary: Request) -> bool:
     """Take kept requests off the device, the last in line first, until so many blocks are free; False if they never are.
 
-    Who runs already may have the blocks of all of them; under a preemptive order, others of those alone who come after.
+    Those who pause go before all others, the last to pause first. Of the others, who runs already may have the blocks of
+    all; under a preemptive order, who does not of those alone who come after.
     """
     last_first = [request for request in reversed(in_line(state)) if request in state.kept and request is not beneficiary]
     order = state.policy.order
     if order is not None and state.preemptive and beneficiary.state != RUNNING:
         own = order(beneficiary.view, state.view)
         last_first = [request for request in last_first if own < order(request.view, state.view)]
+    if state.paused:
+        last_first[:0] = [request for request in reversed(state.paused) if request in state.kept]
     private = (request.count_private_blocks() for request in last_first)
     if blocks > state.pool.num_free + sum(private):
         return False
@@ -125,6 +140,7 @@ def move_in(state: State, request: Request) -> bool:
     assert away
     if len(away) + state.kept_back() > state.pool.num_free:
         return False
+    state.parked_tokens += request.settled_computed - tokens_on_device(request)
     _fetch(state, request, away)
     state.pool.free_host += away.values()
     request.host_blocks = {}
@@ -162,14 +178,18 @@ def swap_in(state: State, request: Request, budget: int, tokens: int | None = No
     """Bring the request back if it fits, and say how many tokens it gets in this step; 0: it does not."""
     away = request.host_blocks
     assert away is not None
-    tokens = tokens or state.chunk(request, request.pending, budget)
-    if not tokens:
+    pending = request.pending
+    if not pending:
         return 0  # its last token is in flight
+    if not state.limits.enable_chunked_prefill and min(pending, state.chunk_limit or pending) > (tokens or budget):
+        return 0  # it has come back from a pause with more than fits in this step
+    tokens = min(tokens, pending) if tokens else state.chunk(request, pending, budget)
     needed = len(away) + state.blocks_missing(request, request.settled_computed + tokens)
     if not state.has_free(needed + state.kept_back(), request):
         return 0
     if away:
         _fetch(state, request, away)
+    state.swapped.remove(request)
     leave_host(state, request)
     return tokens
 
@@ -177,12 +197,29 @@ def swap_in(state: State, request: Request, budget: int, tokens: int | None = No
 def give_up(state: State, request: Request) -> None:
     """A swapped request is recomputed instead: what it still holds on the device goes back.
 
-    Without this, swapped requests that keep shared blocks could leave too few for any of them, for ever.
+    Without this, swapped requests that keep shared blocks could leave too few for any of them, for ever. One that pauses
+    goes on pausing, with nothing.
     """
     keep_device_part(request)
     leave_host(state, request)
     state.swaps_given_up += 1
-    state.start_over(request)
+    if request.state == PAUSED:
+        state.lose(request)
+    else:
+        state.swapped.remove(request)
+        state.start_over(request)
+
+
+def unlock(state: State, swapped_too: bool = True) -> bool:
+    """Nothing runs, and what others hold on the device locks the head out: give one of them up; False if there is none."""
+    for request in reversed(state.paused):
+        if tokens_on_device(request):
+            give_up(state, request)
+            return True
+    if state.swapped and swapped_too:
+        give_up(state, state.swapped[-1])
+        return True
+    return False
 
 
 def keep_device_part(request: Request) -> None:
@@ -193,9 +230,9 @@ def keep_device_part(request: Request) -> None:
 
 
 def leave_host(state: State, request: Request) -> None:
-    """Its host blocks are free; what becomes of the request is the caller's affair."""
+    """Its host blocks are free, it is not parked any more; what becomes of the request is the caller's affair."""
     assert request.host_blocks is not None
+    state.parked_tokens -= tokens_on_device(request)
     state.pool.free_host += request.host_blocks.values()
     request.host_blocks = None
-    state.swapped.remove(request)
     state.kept.pop(request, None)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import simpy
 
-from twin.core.request import Request
+from twin.core.request import Pause, Request
 from twin.sim.events import EARLY_S, call_at
 
 
@@ -44,6 +44,9 @@ class Workload(Protocol):
     @property
     def abort_s(self) -> Any: ...
     @property
+    def pauses(self) -> Any: ...
+    def pauses_of(self, row: int) -> tuple[Pause, ...]: ...
+    @property
     def prefix(self) -> Any: ...
     @property
     def closed(self) -> Any: ...
@@ -74,6 +77,7 @@ class RequestFactory:
         deadline_s = None if self.deadline_s is None else self.deadline_s[row]
         if deadline_s is not None and arrival_s != (recorded_s := self.recorded_s[row]) and recorded_s == recorded_s:
             deadline_s += arrival_s - recorded_s  # a closed session: it keeps its distance from the arrival
+        pauses = () if trace.pauses is None else trace.pauses_of(row)
         return Request(
             self.ids[row], arrival_s, self.prompt_tokens[row], self.output_tokens[row], max_tokens,
             index=row,
@@ -83,6 +87,7 @@ class RequestFactory:
             deadline_s=None if deadline_s != deadline_s else deadline_s,
             samples=1 if self.samples is None else self.samples[row],
             block_keys=keys,
+            pauses=pauses,
         )  # fmt: skip
 
 

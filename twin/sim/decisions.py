@@ -75,7 +75,8 @@ class DecisionLog:
         state = self.scheduler.state
         tables: dict[str, list[int]] = {}
         references: dict[str, int] = {}
-        for request in sorted((*state.running, *state.swapped), key=lambda request: (request.index, request.id)):
+        holders = (*state.running, *state.swapped, *state.paused)
+        for request in sorted(holders, key=lambda request: (request.index, request.id)):
             tables[request.id] = list(request.block_table)
             for block in request.block_table:
                 if block is not None:

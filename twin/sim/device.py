@@ -51,6 +51,7 @@ class VirtualDevice:
         self.tokens = TokenTimes()
         self.log: DecisionLog | None = None
         self.now_s = self.free_s = 0.0
+        self.on_pause: Callable[[Request], None] = lambda request: None  # told of each that begins to pause
         self.ended = 0
         self.fruitless = 0  # preemptions since the last token came
 
@@ -103,6 +104,8 @@ class VirtualDevice:
                 self.tokens.add(forerunner_s, self.now_s, 1)
         for request in ended:
             self.end(request)
+        for request in scheduler.paused_now:
+            self.on_pause(request)
         if batch.features is not None or batch.preempted:
             self.steps.add_step(state, batch, during, start_s, end_s, blocks, tokens)
         if self.log is not None:
@@ -130,18 +133,20 @@ class VirtualDevice:
         start_s, self.now_s = self.now_s, ends[-1]
         self.free_s = self.now_s
         self.tokens.add_stretch(start_s, ends, sequences)
-        ended = self._advance(steps)
+        left = self._advance(steps)
         context += (steps - 1) * sequences
         held = self.scheduler.held
-        self.steps.add_stretch(self.scheduler.state, sequences, context, start_s, self.now_s, held, steps, len(ended))
+        self.steps.add_stretch(self.scheduler.state, sequences, context, start_s, self.now_s, held, steps, left)
         return True
 
-    def _advance(self, steps: int) -> list[Request]:
-        """So many decode steps have landed by now."""
+    def _advance(self, steps: int) -> int:
+        """So many decode steps have landed by now; how many requests have left with the last."""
         ended = self.scheduler.advance(steps, self.now_s)
         for request in ended:
             self.end(request)
-        return ended
+        for request in self.scheduler.paused_now:
+            self.on_pause(request)
+        return len(ended) + len(self.scheduler.paused_now)
 
     def stretch_ahead(self, steps: int, flight: Flight, until_s: float, aborts_come: bool) -> Flight | None:
         """Asynchronous fast-forward: `steps` more are launched, and as many land; the last launched stays in flight.
@@ -170,11 +175,11 @@ class VirtualDevice:
         steps = len(ends)
         self.tokens.add_stretch(before_s, landed, sequences)
         last = context + (steps - 2) * sequences  # context after the last step that landed
-        ended = self._advance(steps)
+        left = self._advance(steps)
         scheduler = self.scheduler
         most, block_steps, token_steps = scheduler.held  # of those launched here that landed; the first was in flight
         held = (max(most, blocks) if steps > 1 else blocks, blocks + block_steps, tokens + token_steps)
-        self.steps.add_stretch(scheduler.state, sequences, last, start_s, landed[-1], held, steps, len(ended))
+        self.steps.add_stretch(scheduler.state, sequences, last, start_s, landed[-1], held, steps, left)
         batch.features = Features(sequences, 0, sequences, last + sequences)
         pool = state.pool
         return Flight(batch, landed[-1], ends[-1], pool.num_blocks - pool.num_free, state.held_tokens())

@@ -53,16 +53,16 @@ class StepTable:
         self.after: Footing | None = None  # what the last row left, which equal steps would continue
 
     def add_stretch(
-        self, state: State, sequences: int, context: int, start_s: float, end_s: float, stretch: Held, steps: int, ended: int
+        self, state: State, sequences: int, context: int, start_s: float, end_s: float, stretch: Held, steps: int, left: int
     ) -> None:
-        """`steps` decode steps have been done, the last of which ended so many requests; `context` is after it."""
+        """`steps` decode steps have been done, with the last of which so many requests left; `context` is after it."""
         waiting, running, swapped = len(state.waiting), len(state.running), len(state.swapped)
         pool = state.pool
         numbers = (
             steps, 0, sequences, sequences, context, waiting, running, swapped, self.num_blocks - pool.num_free,
             pool.num_cached_free if pool.caches else 0, *stretch, 0, 0, 0,
         )  # fmt: skip
-        self._write(numbers, start_s, end_s, (sequences, waiting, running + ended, swapped))
+        self._write(numbers, start_s, end_s, (sequences, waiting, running + left, swapped))
         self.after = (sequences, waiting, running, swapped)
 
     def add_step(

@@ -18,10 +18,10 @@ import simpy
 from simpy.events import Event
 
 from twin.core.errors import Stall
-from twin.core.request import ABORTED, ENDED, Request
+from twin.core.request import ABORTED, ENDED, NEW, PAUSED, Request
 from twin.core.scheduler import Scheduler
 from twin.sim.device import Flight, VirtualDevice
-from twin.sim.events import At
+from twin.sim.events import EARLY_S, At, call_at
 
 
 class Halt(Exception):
@@ -33,7 +33,8 @@ class TimeLimit(Exception):
 
 
 class Replica:
-    """The process, and what waits at its door: arrivals in `inbox`, requests to give up in `to_abort`."""
+    """The process, and what waits at its door: in `inbox` arrivals and those whose pause is over, in `to_abort` requests to
+    give up."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Replica:
         self.idle: Event | None = None
         self.max_waiting = 0
         self.error: BaseException | None = None  # what ended the run
+        device.on_pause = self._pause
         self.process = env.process(self._guarded())
 
     # --- what comes from outside
@@ -66,16 +68,29 @@ class Replica:
         self.to_abort.append(request)
         self._wake()
 
+    def _pause(self, request: Request) -> None:
+        """It comes back when its pause is over, as others arrive."""
+        assert request.resumes_s is not None
+        call_at(self.env, request.resumes_s - EARLY_S, lambda event: self._return(request))
+
+    def _return(self, request: Request) -> None:
+        if request.state == PAUSED:  # it was not aborted
+            self.inbox.append(request)
+            self._wake()
+
     def _wake(self) -> None:
         if self.idle is not None:
             idle, self.idle = self.idle, None
             idle.succeed()
 
     def _take_in(self) -> None:
-        """What has come until now: arrivals in their order, aborts."""
+        """What has come until now: arrivals and those whose pause is over in their order, aborts."""
         scheduler, device = self.scheduler, self.device
         while self.inbox:
             request = self.inbox.popleft()
+            if request.state != NEW:
+                self._take_back(request)
+                continue
             if device.now_s < request.arrival_s:
                 device.now_s = request.arrival_s
             if request in self.to_abort:
@@ -90,6 +105,15 @@ class Replica:
         waiting = len(scheduler.state.waiting)
         if waiting > self.max_waiting:
             self.max_waiting = waiting
+
+    def _take_back(self, request: Request) -> None:
+        """Its pause is over, unless it is to be given up, or has been in the meantime."""
+        if request.state != PAUSED or request in self.to_abort:
+            return
+        assert request.resumes_s is not None
+        if self.device.now_s < request.resumes_s:
+            self.device.now_s = request.resumes_s
+        self.scheduler.resume(request)
 
     # --- the two loops
 
@@ -200,11 +224,11 @@ class Replica:
         aborted = [
             sample
             for request in self.to_abort
-            if request not in self.inbox
+            if request.state != NEW
             for sample in request.siblings or [request]
             if sample.state not in ENDED
         ]
-        self.to_abort = [request for request in self.to_abort if request in self.inbox]
+        self.to_abort = [request for request in self.to_abort if request.state == NEW]  # still at the door
         return aborted
 
     def describe(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from twin.core.errors import PolicyError
+from twin.core.request import Pause
 from twin.policy import Policy
 from twin.predictor import Predictor
 from twin.sim.scenario_file import Scenario, ScenarioRequest
@@ -62,6 +63,7 @@ class ScenarioTrace:
         self.session = [row.session for row in rows]
         self.deadline_s = _stamps([row.deadline_s for row in rows])
         self.abort_s = _stamps([row.abort_s for row in rows]) if any(row.abort_s is not None for row in rows) else None
+        self.pauses = [row.pauses for row in rows] if any(row.pauses for row in rows) else None
         self.prefix = self
 
     def __len__(self) -> int:
@@ -69,6 +71,9 @@ class ScenarioTrace:
 
     def ids(self) -> list[str]:
         return [row.id for row in self.rows]
+
+    def pauses_of(self, row: int) -> tuple[Pause, ...]:
+        return self.rows[row].pauses
 
     def shareable_tokens(self) -> np.ndarray:
         return np.array([len(self.keys.get(row.id, ())) * self.block_size for row in self.rows])

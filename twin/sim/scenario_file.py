@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from twin.core.limits import PREEMPTION_MODES, Limits, Rules
+from twin.core.limits import PAUSE_MODES, PREEMPTION_MODES, Limits, Rules
+from twin.core.request import Pause, check_pauses
 from twin.latency.linear import LinearLatency
 from twin.sim.prompts import chained_keys, parse_prompt
 from twin.sim.swap_link import SwapCost
@@ -20,10 +21,10 @@ LATENCY = {"base_s", "mixed_s", "per_seq_s", "per_prefill_token_s", "per_decode_
 SWAP = {"bandwidth_gib_s", "per_copy_s"}
 REQUEST = {
     "id", "arrival_s", "prompt_tokens", "prompt", "output_tokens", "max_tokens", "user", "session", "priority", "n",
-    "deadline_s", "abort_s",
+    "deadline_s", "abort_s", "pauses",
 }  # fmt: skip
 TOP = {"cache", "scheduler", "model", "policy", "predictor", "latency", "swap", "requests", "vllm_defects"}
-PARTS_OF_POLICY = ("admission", "victim", "preemption_mode")  # each the name of a policy, or null
+PARTS_OF_POLICY = ("admission", "victim", "preemption_mode", "pause")  # each the name of a policy, or null
 OPTIONS = {name: f"cache.{name}" for name in CACHE} | {name: f"scheduler.{name}" for name in SCHEDULER}
 OPTIONS |= {"num_blocks": "cache.num_gpu_blocks", "num_host_blocks": "cache.num_cpu_blocks"}
 OPTIONS |= {"max_model_len": "model.max_model_len"}
@@ -45,6 +46,7 @@ class ScenarioRequest:
     n: int = 1
     deadline_s: float | None = None
     abort_s: float | None = None
+    pauses: tuple[Pause, ...] = ()
 
 
 @dataclass
@@ -145,8 +147,9 @@ def _read_policy(given: Any, where: str) -> tuple[dict[str, Any], dict[str, str]
         if not isinstance(part, str):
             raise ValueError(f"{where}: policy.{role} must be a name, not {part!r}")
     rules = {"preempt_for_seat": own.pop("preempt_for_seat")} if "preempt_for_seat" in own else {}
-    if parts.get("preemption_mode") in PREEMPTION_MODES:
-        rules["preemption_mode"] = parts.pop("preemption_mode")
+    for role, modes in (("preemption_mode", PREEMPTION_MODES), ("pause", PAUSE_MODES)):
+        if parts.get(role) in modes:
+            rules[role] = parts.pop(role)
     return own, parts, rules
 
 
@@ -185,7 +188,34 @@ def _read_request(row: Any, number: int, where: str) -> ScenarioRequest:
         n=_count(row, "n", place) if row.get("n") is not None else 1,
         deadline_s=_seconds(row, "deadline_s", place),
         abort_s=_seconds(row, "abort_s", place),
+        pauses=_pauses(row, place),
     )
+
+
+def _pauses(row: dict[str, Any], place: str) -> tuple[Pause, ...]:
+    """`[[after_tokens, seconds], [after_tokens, seconds, returned_tokens]]`."""
+    given = row.get("pauses")
+    if given is None:
+        return ()
+    if not isinstance(given, list):
+        raise ValueError(f"{place}: pauses must be a list of [after_tokens, seconds, returned_tokens], not {given!r}")
+    pauses = tuple(_pause(entry, f"{place}: pauses") for entry in given)
+    check_pauses(pauses, place, row.get("n") or 1)
+    return pauses
+
+
+def _pause(entry: Any, place: str) -> Pause:
+    if not isinstance(entry, list) or len(entry) not in (2, 3):
+        raise ValueError(
+            f"{place}: a pause is [after_tokens, seconds] or [after_tokens, seconds, returned_tokens], not {entry!r}"
+        )
+    after, seconds, returned = (*entry, 0)[:3]
+    for name, value in (("after_tokens", after), ("returned_tokens", returned)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{place}: {name} must be an integer, not {value!r}")
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise ValueError(f"{place}: seconds must be a number, not {seconds!r}")
+    return after, float(seconds), returned
 
 
 def _mapping(value: Any, allowed: set[str], where: str, what: str) -> dict[str, Any]:

@@ -138,7 +138,7 @@ class Simulation:
         try:
             self.env.run()
             complete = True
-            assert not self.arrivals.to_come and not self.scheduler.busy
+            assert not self.arrivals.to_come and not self.scheduler.busy and not self.scheduler.state.paused
             self.scheduler.state.pool.check([])
         except KeyboardInterrupt:
             notes.append("interrupted: these are the results so far")
@@ -150,7 +150,7 @@ class Simulation:
             gc.set_threshold(*thresholds)
         wall_s = time.perf_counter() - started
         state = self.scheduler.state
-        for request in (*state.running, *state.waiting, *state.swapped):
+        for request in (*state.running, *state.waiting, *state.swapped, *state.paused):
             self.requests.write(request)
         try:
             outcome = self._outcome(complete, wall_s, notes)
