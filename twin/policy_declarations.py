@@ -9,13 +9,8 @@ from twin.policy_code import said
 from twin.policy_parameters import PolicyFileError
 
 HOOKS = {  # with what each is called
-    **{
-        name: "request, view"
-        for name in (
-            "order", "admit", "mode", "pause", "reserve",
-            "on_arrival", "on_wait", "on_admit", "on_pause", "on_resume", "on_finish",
-        )  # fmt: skip
-    },
+    **{name: "request, view" for name in ("order", "admit", "mode", "pause", "reserve")},
+    **{f"on_{event}": "request, view" for event in ("arrival", "wait", "admit", "pause", "resume", "finish")},
     **{name: "view" for name in ("pick", "background", "on_plan", "steady_steps", "steady_until", "schedule")},
     "chunk": "request, offered, view",
     "victim": "running, view",
