@@ -207,19 +207,22 @@ def test_rpm_requests_over_the_limit_are_refused_and_do_not_count():
     ],
 )
 def test_a_head_that_does_not_fit_loses_its_place_by_what_its_user_is_served(policy, b1_s, b2_s, step_by_step):
-    """A step a second, 20 blocks. a1 runs for 100 steps, a2 needs all 20 and blocks the queue; b1 and b2 would fit."""
+    """A step a second, 20 blocks. a1 runs for 100 steps, a2 needs all 20 and blocks the queue; b1 and b2 would fit.
+
+    a3, behind a2, comes in between for nothing but that everybody is asked once more.
+    """
     trace = Trace(
         "crossing",
-        np.zeros(4),
-        np.array([20, 310, 60, 10]),
-        np.array([100, 1, 1, 1]),
-        request_id=["a1", "a2", "b1", "b2"],
-        user=["a", "a", "b", "b"],
+        np.array([0.0, 0.0, 0.0, 0.0, 10.5]),
+        np.array([20, 310, 60, 10, 10]),
+        np.array([100, 1, 1, 1, 1]),
+        request_id=["a1", "a2", "b1", "b2", "a3"],
+        user=["a", "a", "b", "b", "a"],
     )
     limits = Limits(num_blocks=20, block_size=16, max_num_seqs=8, max_num_batched_tokens=2048, max_model_len=512)
     setup = Setup(limits, deepcopy(policy), LinearLatency(base_s=1.0))
     outcome = Simulation(setup, trace, step_by_step=step_by_step).run()
-    assert outcome.requests["first_scheduled_s"].tolist() == [0, 100, b1_s, b2_s]
+    assert outcome.requests["first_scheduled_s"].tolist() == [0, 100, b1_s, b2_s, 101]
     if not step_by_step:
         assert len(outcome.steps["repeat"]) < 20  # it did go forward fast
 
