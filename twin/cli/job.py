@@ -123,17 +123,18 @@ def build(composed: Composed, command: str) -> Job:
             watermark=cache["watermark"],
         )
     decisions = Relay() if config["output"]["decisions"] else None
-    mode = rules["preemption_mode"]
+    mode, pause = ("recompute" if names_part(role, rules[role]) else rules[role] for role in ("preemption_mode", "pause"))
     with naming("policy"):
         setup = Setup(
             limits=limits,
             policy=policy,
             latency=latency,
             rules=Rules(
-                preemption_mode="recompute" if names_part("preemption_mode", mode) else mode,
+                preemption_mode=mode,
                 preempt_for_seat=rules["preempt_for_seat"],
                 allocator=cache["allocator"],
                 async_scheduling=scheduler["async_scheduling"],
+                pause=pause,
             ),
             swap=SwapCost(block_bytes(config, served), swap["bandwidth_gib_s"], swap["per_copy_s"], swap["overlap"]),
             predictor=predictor,

@@ -63,6 +63,7 @@ RULES = {
     "policy.admission": or_null(WORD),
     "policy.victim": or_null(WORD),
     "policy.preemption_mode": WORD,
+    "policy.pause": WORD,
     "policy.preempt_for_seat": SWITCH,
     "policy_path": or_null(WORD),
     "scheduler.max_num_seqs": integer(1, MOST["max_num_seqs"]),

@@ -97,6 +97,8 @@ class Scheduler:
 
     def resume(self, request: Request) -> None:
         """The pause of a request is over."""
+        assert request.resumes_s is not None
+        self.state.now = max(self.state.now, request.resumes_s)
         self.refusal, self.must_ask = None, True
         pauses.resume(self.state, request, every_block_shared=self.literal)
 
