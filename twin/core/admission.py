@@ -153,7 +153,7 @@ def _last_in_order(after: list[Ranked]) -> Request:
 
 def _take_off(state: State, batch: Batch, victim: Request, seat: bool = False) -> None:
     """Preempt in the waiting phase: what this step had given the victim returns to the budget."""
-    given = 1 if victim.base is not None else 0
+    given = 1 if victim.base is not None and not batch.rests else 0
     for place, (request, tokens) in enumerate(batch.chunks):
         if request is victim:
             given = tokens
