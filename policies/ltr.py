@@ -68,6 +68,12 @@ class Ltr(Policy):
         if runs_left > 0:
             self.runs_left[request] = runs_left
 
+    def on_resume(self, request, view):
+        """A pause of its own is no waiting."""
+        if self.threshold:
+            self.idle_since.pop(request, None)
+            self.idle_since[request] = self.steps
+
     def on_finish(self, request, view):
         for kept in (self.idle_since, self.runs_left, self.ahead_until):
             kept.pop(request, None)
@@ -82,8 +88,9 @@ class Ltr(Policy):
             if self.steps - since < self.threshold:
                 break
             self.idle_since.popitem(last=False)
-            self.runs_left.pop(request, None)
-            if request.state in ("waiting", "swapped"):  # not one that was rejected
+            if request.state == "rejected":
+                self.runs_left.pop(request, None)
+            elif request.state != "paused":
                 self.idle_since[request] = self.steps
                 self.runs_left[request] = self.period
                 if request.state == "waiting":

@@ -3,7 +3,7 @@
 from twin.policy import Policy, RequestView
 
 EVER = 1 << 60  # steps
-ALIVE = ("waiting", "running", "swapped")
+ENDED = ("finished", "rejected", "aborted")
 
 
 class Ps(Policy):
@@ -44,7 +44,7 @@ class Ps(Policy):
 
     def on_arrival(self, request, view):
         if len(self.places) >= self.sweep_at:  # who is rejected at the door leaves without a word
-            self.places = {other: place for other, place in self.places.items() if other.state in ALIVE}
+            self.places = {other: place for other, place in self.places.items() if other.state not in ENDED}
             self.sweep_at = 2 * len(self.places) + 64
         self.places[request] = (2 * self.steps, None)
 
