@@ -95,7 +95,7 @@ class VirtualDevice:
             before_s = state.last_landing_s
         ended = scheduler.commit(self.now_s, aborted=aborted)
         if batch.features is not None:
-            if batch.regular or batch.entered or batch.asides:
+            if batch.regular or batch.entered or any(aside.yields for aside in batch.asides):
                 self.fruitless = 0
             if batch.regular:
                 assert before_s is not None
