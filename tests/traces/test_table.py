@@ -42,6 +42,38 @@ def test_every_optional_column_and_what_stands_for_an_empty_cell(tmp_path):
     ]
 
 
+def test_pauses_are_text_and_read_when_they_are_needed(tmp_path):
+    trace = _csv(tmp_path, "0,4,90,20:1.5;60:0.3:40", "1,4,4,", header=HEADER + ",pauses")
+    assert trace.pauses == ["20:1.5;60:0.3:40", ""]
+    assert trace.pauses_of(0) == ((20, 1.5, 0), (60, 0.3, 40)) and trace.pauses_of(1) == ()
+
+
+@pytest.mark.parametrize(
+    "cell, problem",
+    [
+        ("20", "pauses '20': '20' is no pause: after_tokens:seconds or after_tokens:seconds:returned_tokens"),
+        ("a:1", "'a:1' is no pause"),
+        ("1:2:3:4", "'1:2:3:4' is no pause"),
+        ("5:1;", "'' is no pause"),
+        ("0:1", "a pause after 0 tokens: the first must be at least 1, and they must ascend"),
+        ("5:1;5:1", "a pause after 5 tokens"),
+        ("5:-1", "a pause of -1 s"),
+        ("5:inf", "a pause of inf s"),
+        ("5:nan", "a pause of nan s"),
+        ("5:1:-2", "a pause that returns -2 tokens"),
+    ],
+)
+def test_a_malformed_pause_is_named_by_line(tmp_path, cell, problem):
+    with pytest.raises(ValueError, match="table.csv:3: ") as caught:
+        _csv(tmp_path, "0,1,1,", f"0,1,1,{cell}", header=HEADER + ",pauses")
+    assert problem in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_several_samples_cannot_pause(tmp_path):
+    with pytest.raises(ValueError, match="table.csv:2: pauses do not go with n, which is 2"):
+        _csv(tmp_path, "0,1,9,2,3:1", header=HEADER + ",n,pauses")
+
+
 @pytest.mark.parametrize(
     "row, problem",
     [

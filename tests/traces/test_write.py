@@ -35,6 +35,8 @@ def _traces(draw):
     for name in ("deadline_s", "abort_s"):
         if draw(st.booleans()):
             columns[name] = arrival_s + np.array(column(st.just(np.nan) | TIME))
+    if "n" not in columns and draw(st.booleans()):
+        columns["pauses"] = column(st.sampled_from(["", "3:0.1", "20:1.5;60:0.3:40"]))
     if draw(st.booleans()):
         columns["request_id"] = [f"r{number}" for number in draw(st.permutations(range(count)))]
     return Trace("t", arrival_s, np.array(column(TOKENS)), np.array(column(TOKENS)), **columns)

@@ -15,6 +15,7 @@ SYSTEMS, ORDER, FAIRNESS, PREFIX = "systems", "order of service", "fairness betw
 ADMISSION = "parts: admission (policy.admission=NAME)"
 VICTIM = "parts: who gives way (policy.victim=NAME)"
 MODE = "parts: recompute, swap or keep (policy.preemption_mode=NAME)"
+PAUSE = "parts: while a tool runs (policy.pause=NAME)"
 FAMILIES = {  # of the shipped ones; what is not here goes where its hooks say
     SYSTEMS: ("fcfs", "prefill_first", "sarathi", "orca", "static"),
     ORDER: (
@@ -25,6 +26,7 @@ FAMILIES = {  # of the shipped ones; what is not here goes where its hooks say
     ADMISSION: ("watermark", "no_evict", "max_util", "past_future", "reserve_ratio"),
     VICTIM: (),
     MODE: (),
+    PAUSE: ("infercept",),
 }  # fmt: skip
 HOOKS = {  # what a policy decides, in a word, by the hook
     "schedule": "whole step",
@@ -34,10 +36,12 @@ HOOKS = {  # what a policy decides, in a word, by the hook
     "chunk": "chunk",
     "victim": "victim",
     "mode": "mode",
+    "pause": "pause",
     "background": "background swaps",
     "reserve": "reservation",
 }
-BY_DECISION = {("admission",): ADMISSION, ("victim",): VICTIM, ("mode",): MODE, ("mode", "background swaps"): MODE}
+BY_DECISION = {("admission",): ADMISSION, ("victim",): VICTIM, ("mode",): MODE, ("pause",): PAUSE}
+BY_DECISION |= {("mode", "background swaps"): MODE}
 
 
 @dataclass(frozen=True)
