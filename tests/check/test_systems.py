@@ -24,9 +24,10 @@ def test_together_they_meet_every_rule_of_the_step():
         seen |= {name for name, count in counters.items() if count}
         seen |= set(requests["status"])
         seen |= {name for name in ("async_scheduling", "long_prefill_token_threshold") if content["scheduler"][name]}
+        seen |= {"pauses"} if any("pauses" in row for row in content["requests"]) else set()
         seen |= {"samples"} if any(row.get("n", 1) > 1 for row in content["requests"]) else set()
     assert {"recompute_preemptions", "swap_preemptions", "swap_fallbacks", "prefix_cache_hits", "aborted", "finished",
-            "async_scheduling", "long_prefill_token_threshold", "samples"} <= seen  # fmt: skip
+            "async_scheduling", "long_prefill_token_threshold", "samples", "pauses"} <= seen  # fmt: skip
 
 
 def test_somebody_is_aborted_in_every_phase():

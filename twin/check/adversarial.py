@@ -77,6 +77,10 @@ def scenarios() -> Iterator[tuple[str, Content]]:
         row["prompt"] = "0-40"
     yield "one prompt for all", shared
     yield "samples", system([row | {"n": 3} for row in many(5, 20, 20)], 14, max_num_seqs=4)
+    for mode, host in (("keep", 0), ("swap", 40), ("recompute", 0)):
+        calls = [row | {"pauses": [[3, 4.0], [5 + n % 3, 0.5, 9]]} for n, row in enumerate(many(8, 20, 12))]
+        with_tools = system(calls, 7, "recompute", host, max_num_seqs=4)
+        yield f"tool calls, {mode}", {**with_tools, "policy": {"preemption_mode": "recompute", "pause": mode}}
     traits: list[Content] = [{}, {"user": "u"}, {"deadline_s": 9.0}, {"session": "s", "priority": 1}, {"user": "", "n": 1}]
     yield "traits that not everybody has", system([row | traits[n % 5] for n, row in enumerate(many(15, 16, 12))], 6)
 

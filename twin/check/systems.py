@@ -23,6 +23,8 @@ def random_system(seed: str) -> Content:
     outputs = [rng.randint(1, longest_output) for _ in rows]
     most = [output + rng.choice((0, 0, rng.randint(0, 20))) for output in outputs]  # max_tokens
     longest = max(prompt + more for prompt, more in zip(prompts, most, strict=True))
+    pauses = [_pauses(rng, output) for output in outputs] if rng.random() < 0.3 else [[] for _ in rows]
+    longest += max(sum(returned for _, _, returned in calls) for calls in pauses)
     blocks = -(-(longest - 1) // block_size)
     blocks += rng.choice((0, 1, rng.randint(0, blocks), rng.randint(0, 8 * blocks)))
     caches = rng.random() < 0.5
@@ -40,7 +42,10 @@ def random_system(seed: str) -> Content:
             "long_prefill_token_threshold": rng.choice((0, 0, 7)),
             "async_scheduling": rng.random() < 0.5,
         },
-        "policy": {"preemption_mode": rng.choice(("recompute", "swap", "auto"))},
+        "policy": {
+            "preemption_mode": rng.choice(("recompute", "swap", "auto")),
+            "pause": rng.choice(("recompute", "swap", "keep")),
+        },
         "swap": {"bandwidth_gib_s": rng.choice((None, 1.0)), "per_copy_s": rng.choice((0.0, 1e-4))},
         "latency": {
             "base_s": 8e-3, "mixed_s": rng.choice((0.0, 3e-3)), "per_seq_s": rng.choice((0.0, 1e-5)),
@@ -68,8 +73,16 @@ def random_system(seed: str) -> Content:
             request["abort_s"] = round(rng.random() * 1.5 * span_s, 4)
         if sampled:
             request["n"] = min(rng.choice((1, 1, 2, 3)), content["scheduler"]["max_num_seqs"])
+        if pauses[row] and request.get("n", 1) == 1:
+            request["pauses"] = pauses[row]
         content["requests"].append(request)
     return content
+
+
+def _pauses(rng: Random, output: int) -> list[list[float]]:
+    """Tool calls: after so many tokens, for so many seconds, with so many tokens in the answer."""
+    after = sorted(rng.sample(range(1, output), min(output - 1, rng.choice((0, 1, 2)))))
+    return [[tokens, rng.choice((0.0, 0.05, 1.0)), rng.choice((0, 0, 7))] for tokens in after]
 
 
 def _prompt(row: int, tokens: int, groups: int, common: int) -> str:
