@@ -7,6 +7,7 @@ from math import inf
 from twin.policy import Policy, RequestView
 
 ROUNDING_S = 1e-9  # a quantum of so many steps ends with the last of them, whatever the sum of their times is rounded to
+HOST_SHARE = 0.1  # of the host's blocks must be free for a request to push others out
 
 
 class Mlfq(Policy):
@@ -24,7 +25,9 @@ class Mlfq(Policy):
     - who starves: after `promote_after_s` without a seat it goes to the end of the highest queue;
     - where the KV of a preempted request is: on the device (mode "keep"), until blocks run short. With a host pool blocks
       are kept free ahead of need: when fewer are, kept requests move out, the last in order first; where twice as many are,
-      the first in order come back. (FastServe swaps by an estimated time of the next run; order stands for it here.)
+      the first in order come back. (FastServe swaps by an estimated time of the next run; order stands for it here.) Where
+      less than a tenth of the host pool is free, or there is none, who waits pushes nobody out, since what those have
+      computed would be lost: it comes in when blocks are free. (FastServe then takes in no new requests at all.)
 
     It needs to know the time of a prompt. Of parallel samples (n > 1) all but the first run uncounted until preempted.
     Proactive swapping looks at every step while anybody is preempted: such stretches are not fast-forwarded.
@@ -68,6 +71,7 @@ class Mlfq(Policy):
         if not free_share:
             self.background = None  # type: ignore
         self.jobs: dict[RequestView, _Job] = {}
+        self.line: list[tuple[int, float, float, str, RequestView]] = []  # who waits; valid while in order so
         self.demotions: list[tuple[float, str, _Job]] = []  # when a quantum is used up; valid while the job still says so
         self.seatless: deque[tuple[float, _Job]] = deque()  # below the highest queue, since when; valid likewise
 
@@ -82,6 +86,27 @@ class Mlfq(Policy):
 
     def mode(self, request, view):
         return "keep"
+
+    def on_wait(self, request, view):
+        job = self.job(request)
+        heappush(self.line, (job.level, job.entered_s, request.arrival_s, request.id, request))
+
+    def pick(self, view):
+        """The first in order; nobody, where the blocks of others would have to be given up for it."""
+        while self.line and not self.is_current(self.line[0]):
+            heappop(self.line)
+        if not self.line:
+            return None
+        first = self.line[0][-1]
+        if view.free_host_blocks > HOST_SHARE * view.limits.num_host_blocks:
+            return first
+        blocks = -(-(first.prompt_tokens + first.generated) // view.limits.block_size)
+        return first if blocks <= view.free_blocks else None
+
+    def is_current(self, entry):
+        level, entered_s, _, _, request = entry
+        job = self.jobs.get(request)
+        return request.state == "waiting" and job is not None and (job.level, job.entered_s) == (level, entered_s)
 
     def job(self, request):
         found = self.jobs.get(request)
@@ -105,7 +130,8 @@ class Mlfq(Policy):
         while (job := self.next_promotion()) and job.since_s + self.promote_after_s <= now:
             job.level, job.left_s = 0, self.quanta_s[0]
             job.entered_s = job.since_s + self.promote_after_s
-            view.reorder(job.request)
+            if job.request.state == "waiting":
+                self.on_wait(job.request, view)
 
     def steady_until(self, view):
         demoted, promoted = self.next_demotion(), self.next_promotion()

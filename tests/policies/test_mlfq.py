@@ -88,6 +88,17 @@ def test_kept_requests_move_out_when_fewer_blocks_are_free_than_shall_be():
     assert [summary["requests"][name]["recomputed_tokens"] for name in "AB"] == [0, 0]
 
 
+def test_who_waits_pushes_out_whom_the_host_has_room_for_and_nobody_else():
+    """Four blocks: A holds three of them, in the second queue, when B comes and needs two. (A comes back when B's are
+    free: what is swapped out pushes nobody out.)"""
+    requests, policy = [request("A", 40, 6), request("B", 20, 2, 1)], {"name": "mlfq", "q0_s": 1.0}
+    roomy, _ = played(policy, requests, 4, cache={"num_cpu_blocks": 8}, max_num_seqs=2)
+    assert who(roomy) == "A" + "BB" + "AAAAA"
+    steps, summary = played(policy, requests, 4, max_num_seqs=2)
+    assert who(steps) == "AAAAAA" + "BB"
+    assert summary["preemptions"] == 0
+
+
 def test_without_a_host_pool_nothing_moves_and_nobody_is_asked_twice():
     policy = Mlfq(free_share=0.5)
     assert policy.background is not None
