@@ -73,7 +73,7 @@ class Policy:
     on_admit: Callable[..., Any] | None = None
     """on_admit(request, view)"""
     on_preempt: Callable[..., Any] | None = None
-    """on_preempt(request, mode, view)"""
+    """on_preempt(request, mode, view): after `on_wait`, where it is recomputed and waits again."""
     on_pause: Callable[..., Any] | None = None
     """on_pause(request, view): its pause begins, the seat is free. None: it is told as a preemption, to `on_preempt`."""
     on_resume: Callable[..., Any] | None = None
@@ -87,7 +87,8 @@ class Policy:
     steady: bool = True
     """The plan changes only at events (arrival, admission, finish, preemption). Of a preemptive order (`preempts`) this is
     believed only where the policy says so itself: under least attained service, say, a running request comes to stand
-    behind whoever waits by running alone."""
+    behind whoever waits by running alone. One that says it, and has neither `steady_steps` nor `steady_until`, says that the
+    key of a running request never grows."""
     steady_steps: Callable[..., Any] | None = None
     """steady_steps(view) -> k: if all are decodes and nothing else happens, its decisions stay what they are in this plan
     for so many steps at least, this one among them; then comes a plan. Asked at the end of a plan that left somebody

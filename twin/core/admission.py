@@ -59,6 +59,7 @@ def admit_heads(state: State, batch: Batch) -> str | None:
             batch.chunks.append((request, tokens))
             (batch.swapped_in if was_swapped else batch.admitted).append(request)
             batch.budget -= tokens
+            note_key(state, request)
         elif (state.swapped or state.paused) and not state.running and not request.placeholders and unlock(state):
             continue  # what the others kept on the device would have locked it out
         elif not (preemptive and not was_swapped and make_room(state, batch, request)):
@@ -139,8 +140,19 @@ def _is_less(key: Any, other: Any) -> bool:
 def _those_after(state: State, head: Request) -> list[Ranked]:
     """Who runs and comes after the head in the policy's order, in running order."""
     key = _key(state, head)
+    if state.largest_key is not None and not _is_less(key, state.largest_key):
+        return []  # nobody's key has grown since, and whoever has come in since is accounted for
     ranked = [(_key(state, request), request.arrival_s, request) for request in state.running]
-    return [entry for entry in ranked if _is_less(key, entry[0])]
+    after = [entry for entry in ranked if _is_less(key, entry[0])]
+    if state.keys_only_fall and not after and ranked:
+        state.largest_key = max(map(itemgetter(0), ranked))
+    return after
+
+
+def note_key(state: State, request: Request) -> None:
+    """It has come in: nobody who runs has a larger key than `state.largest_key`, if that is known."""
+    if state.largest_key is not None and _is_less(state.largest_key, key := _key(state, request)):
+        state.largest_key = key
 
 
 def _last_in_order(after: list[Ranked]) -> Request:
@@ -182,7 +194,8 @@ def steps_before_head_can_share(state: State, steps: int) -> int:
     Keys are chained, so equal keys stand at equal indices.
     """
     head = state.waiting.head()
-    assert head is not None
+    if head is None:
+        return steps
     decoders, wanted = state.decoders, head.block_keys
     for ahead in range(steps):
         step = decoders.launched + ahead

@@ -38,6 +38,7 @@ def fork_samples(state: State, request: Request) -> list[Request]:
         state.running[sibling] = None
         siblings.append(sibling)
     state.unforked_seats -= request.samples - 1
+    state.largest_key = None
     request.samples = 1
     family_members = [request, *siblings]
     for member in family_members:

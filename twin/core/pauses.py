@@ -47,12 +47,13 @@ def begin(state: State, request: Request, now: float) -> None:
 
 
 def _drop_tokens_in_flight(state: State, request: Request) -> None:
-    """What the batches in flight compute for it is nobody's."""
+    """What a batch in flight computes for it is nobody's: a lazy decoder that has left is not counted there any more."""
+    assert not request.stale and (request.state == RUNNING or not request.placeholders)
     request.settled_computed -= request.placeholders
-    request.placeholders = request.stale = 0
+    request.placeholders = 0
     state.decoders.latecomers.pop(request, None)
     for batch in state.in_flight:
-        batch.asides = [aside for aside in batch.asides if aside.request is not request]
+        assert not any(aside.request is request for aside in batch.asides)
         if request in batch.yielding:
             batch.yielding.remove(request)
 
@@ -63,8 +64,7 @@ def _leave_running(state: State, request: Request) -> str:
     state.prefills.pop(request, None)
     state.ending.pop(request, None)
     del state.running[request]
-    request.hashed_blocks = min(request.hashed_blocks, request.settled_computed // state.limits.block_size)
-    pool.unregister(request, request.hashed_blocks)
+    assert request.registered_blocks <= request.hashed_blocks <= request.settled_computed // state.limits.block_size
     pool.register_rest(request, request.hashed_blocks)
     mode = state.rules.pause if state.policy.pause is None else state.policy.pause(request.view, state.view)
     if mode not in PAUSE_MODES:

@@ -54,8 +54,10 @@ class Scheduler:
         self.refusal: str | None = None
         self.must_ask = True  # schedule() has to be asked before the next fast-forward
         # A preemptive order may come to set a running request behind one that waits, while nothing else happens.
-        says_steady = policy.steady_steps is not None or any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])
-        self.keys_may_cross = policy.preempts and not says_steady
+        says_steady = any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])
+        self.keys_may_cross = policy.preempts and not says_steady and policy.steady_steps is None
+        always = policy.steady and policy.steady_steps is None and policy.steady_until is None
+        self.state.keys_only_fall = policy.preempts and says_steady and always and not literal
         # When a plan has to be made, as the policy said with the last: at this time, seconds; before this decode step.
         self.steady_until_s, self.steady_until_step = inf, EVER
         self.landing = Landing(self.state)
@@ -120,7 +122,11 @@ class Scheduler:
         self.steady_until_s, self.steady_until_step = inf, EVER
         state.reordered = False
         batch = self._by_policy() if self.policy.schedule is not None else self._by_rules()
-        if self.policy.background is not None and state.swapped and (batch.chunks or (state.decoders.count and not batch.rests)):
+        if (
+            self.policy.background is not None
+            and state.swapped
+            and (batch.chunks or (state.decoders.count and not batch.rests))
+        ):
             move_ahead(state, self.policy.background(state.view))
         if self.refusal is not None or (self.policy.schedule is not None and not self.must_ask):
             self._ask_how_long_steady()
@@ -276,7 +282,7 @@ class Scheduler:
             steps = decoders.steps_with_blocks(steps, state.pool.num_free)
         elif policy.reserve is not None:
             steps = decoders.steps_with_tables(steps)
-        if decoders.sharers and self.refusal is NO_ROOM and not state.swapped:
+        if decoders.sharers and self.refusal is NO_ROOM and (not state.swapped or state.preemptive or policy.schedule):
             if self.rules.async_scheduling:
                 return 0
             steps = steps_before_head_can_share(state, steps)

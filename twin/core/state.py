@@ -61,6 +61,8 @@ class State:
         self.swap_fallbacks = 0  # preemptions for which the host had no room: recomputed
         self.swaps_given_up = 0  # swapped ones that were recomputed, because nothing could come back
         self.swaps = self.keeps = 0  # preemptions by these modes
+        self.keys_only_fall = False  # of a preemptive order: the key of a running request never grows
+        self.largest_key: Any = None  # then: no running request's key is larger; None: not known
         self.may_rest = False  # lazy decoders may rest in a step, all together
         self.reordered = False  # a key of the queue has changed since the last plan
         self.cache_queries = self.cache_hits = 0  # tokens, at first admissions
