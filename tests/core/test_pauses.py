@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.core.drive import Drive, finished_with
 from tests.policies.scenarios import free, played, request, scheduled
 from twin.core.request import Request
 
@@ -79,13 +80,22 @@ def test_the_prefix_cache_may_still_know_what_was_given_up() -> None:
     assert summary["requests"]["A"]["recomputed_tokens"] == 1
 
 
-def test_what_a_tool_returned_is_the_content_of_its_request_alone() -> None:
-    """B's prompt goes on as A's output and answer might: beyond the block that A had filled before, nothing is shared."""
-    shared = "0-3,50-57"
-    a = request("A", 4, 4, pauses=[[1, 3, 8]]) | {"prompt": "0-3"}
-    b = request("B", 12, 1, 9.0) | {"prompt": shared}
-    steps, _ = played({"name": "fcfs", "pause": "keep"}, [a, b], 8, 4, {"enable_prefix_caching": True})
-    assert steps[-1]["cached_tokens"] == {"B": 4}
+@pytest.mark.parametrize("returned, cached", [(0, 8), (4, 4)])
+def test_beyond_what_a_tool_returned_the_content_is_its_own(returned: int, cached: int) -> None:
+    """The keys name prompt and output together, four tokens each; the answer comes in the middle of the second block. What
+    is only its own is entered among what is cached when it pauses again."""
+    keys = ("prompt", "prompt and output", "... and more output")
+    a = Request("a", 0, 4, 8, block_keys=keys, pauses=((2, 3.0, returned), (6, 3.0, 0)))
+    drive = Drive(a, num_blocks=8, block_size=4, enable_prefix_caching=True)
+    for _ in range(2):
+        drive.drain()
+        assert a.state == "paused"
+        drive.scheduler.resume(a)
+    drive.drain()
+    b = Request("b", 9, 12, 1, block_keys=keys)
+    drive.scheduler.add(b)
+    drive.step()
+    assert finished_with(a, 8) and b.cached_tokens == cached
 
 
 def test_a_request_pauses_as_often_as_it_says_but_not_at_its_end_or_beyond() -> None:

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.sim.cases import Case, cases, difference
 from tests.sim.hooks import HOOKS, LeastAttained, MovesAhead
+from twin.policy import Policy
 from twin.results.record import Record
 from twin.sim.simulation import Simulation
 
@@ -14,8 +15,9 @@ from twin.sim.simulation import Simulation
 @pytest.mark.parametrize("policy", HOOKS)
 @settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(case=cases())
-def test_every_way_through_a_run_has_the_same_outcome(policy: type, case: Case) -> None:
-    case = replace(case, policy=policy, rules=replace(case.rules, preempt_for_seat=False))
+def test_every_way_through_a_run_has_the_same_outcome(policy: type[Policy], case: Case) -> None:
+    parts = {} if policy.preempts else case.parts  # a victim rule that contradicts a preemptive order can thrash for ever
+    case = replace(case, policy=policy, rules=replace(case.rules, preempt_for_seat=False), parts=parts)
     literal = Simulation(case.setup(), case.trace, step_by_step=True, literal=True).run()
     usual = Simulation(case.setup(), case.trace, step_by_step=True).run()
     simulation = Simulation(case.setup(), case.trace)
