@@ -6,6 +6,7 @@ from math import inf
 
 from twin.policy import Policy, RequestView
 
+MANY = 1 << 40  # steps
 ROUNDING_S = 1e-9  # a quantum of so many steps ends with the last of them, whatever the sum of their times is rounded to
 HOST_SHARE = 0.1  # of the host's blocks must be free for a request to push others out
 
@@ -98,10 +99,13 @@ class Mlfq(Policy):
         if not self.line:
             return None
         first = self.line[0][-1]
+        return first if self.blocks_to_spare(first, view) >= 0 else None
+
+    def blocks_to_spare(self, first, view):
+        """Beyond those that the first in order needs; without bound while the host has room for what it pushes out."""
         if view.free_host_blocks > HOST_SHARE * view.limits.num_host_blocks:
-            return first
-        blocks = -(-(first.prompt_tokens + first.generated) // view.limits.block_size)
-        return first if blocks <= view.free_blocks else None
+            return inf
+        return view.free_blocks - -(-(first.prompt_tokens + first.generated) // view.limits.block_size)
 
     def is_current(self, entry):
         level, entered_s, _, _, request = entry
@@ -137,6 +141,14 @@ class Mlfq(Policy):
         demoted, promoted = self.next_demotion(), self.next_promotion()
         demoted_s = demoted.due_s if demoted else inf
         return min(demoted_s, promoted.since_s + self.promote_after_s if promoted else inf) - ROUNDING_S
+
+    def steady_steps(self, view):
+        """While there are blocks to spare; who runs takes at most one in block_size steps."""
+        first = self.pick(view)
+        spare = inf if first is None else self.blocks_to_spare(first, view)
+        if spare == inf:
+            return MANY
+        return 1 + view.limits.block_size * (spare // max(1, view.num_running))
 
     def next_demotion(self):
         while self.demotions and self.demotions[0][0] != self.demotions[0][-1].due_s:

@@ -13,15 +13,14 @@ With a preemptive order a refused head may take the place of requests that come 
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twin.core.batch import Batch
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
+from twin.core.preemptive import Ranking, is_less, key_of
 from twin.core.request import REJECTED, SWAPPED, Request
-from twin.core.reservation import blocks_reserved
-from twin.core.swap import in_line, unlock
+from twin.core.swap import unlock
 from twin.policy import Answer
 
 if TYPE_CHECKING:
@@ -29,19 +28,17 @@ if TYPE_CHECKING:
 
 NO_SEAT, NO_ROOM = "no seat", "no room"
 
-Ranked = tuple[Any, float, Request]  # by (order, arrival)
-
 
 def admit_heads(state: State, batch: Batch) -> str | None:
     """Take in heads of the queue, while seats, budget and blocks last. Says why the next one was refused."""
-    preemptive = state.preemptive
+    ranking = Ranking(state, batch) if state.preemptive else None
     while state.waiting or state.swapped:
-        request = _next_in_line(state, batch, preemptive) if state.swapped else state.waiting.head()
+        request = _next_in_line(state, batch, ranking is not None) if state.swapped else state.waiting.head()
         if request is None or request in batch.preempted or request.stale:
             return NO_ROOM
         seats = state.limits.max_num_seqs - state.unforked_seats
         wanted = seats - (request.samples - 1)
-        if len(state.running) >= wanted and not (preemptive and make_seat(state, batch, request, wanted)):
+        if len(state.running) >= wanted and not (ranking and ranking.make_seat(request, wanted)):
             return NO_SEAT if len(state.running) >= seats else NO_ROOM
         if batch.budget <= 0:
             return NO_ROOM
@@ -59,10 +56,11 @@ def admit_heads(state: State, batch: Batch) -> str | None:
             batch.chunks.append((request, tokens))
             (batch.swapped_in if was_swapped else batch.admitted).append(request)
             batch.budget -= tokens
-            note_key(state, request)
+            if ranking:
+                ranking.add(request)
         elif (state.swapped or state.paused) and not state.running and not request.placeholders and unlock(state):
             continue  # what the others kept on the device would have locked it out
-        elif not (preemptive and not was_swapped and make_room(state, batch, request)):
+        elif not (ranking and not was_swapped and ranking.make_room(request)):
             return NO_ROOM
     return None
 
@@ -73,12 +71,12 @@ def _next_in_line(state: State, batch: Batch, preemptive: bool) -> Request | Non
     Under a preemptive order a waiting request may come before them: else it would preempt in vain.
     """
     head = state.waiting.head()
-    swapped = None if batch.preempted else in_line(state)[0]
+    swapped = None if batch.preempted else state.swapped.first()
     if not preemptive:
         return swapped
     if swapped is None or head is None:
         return swapped or head
-    return head if _is_less(_key(state, head), _key(state, swapped)) else swapped
+    return head if is_less(key_of(state, head), key_of(state, swapped)) else swapped
 
 
 def ask(state: State, request: Request) -> Answer:
@@ -96,83 +94,6 @@ def reject(state: State, request: Request) -> None:
         raise PolicyError(f"admit() answered NEVER for request {request.id}, which has run already")
     state.waiting.pop(request)
     request.state, request.reason = REJECTED, f"policy {type(state.policy).__name__} answered NEVER"
-
-
-# --- preemptive orders
-
-
-def make_seat(state: State, batch: Batch, head: Request, seats: int) -> bool:
-    """Take seats from running requests that come after the head in the policy's order."""
-    while len(state.running) >= seats:
-        after = _those_after(state, head)
-        if not after:
-            return False
-        _take_off(state, batch, _last_in_order(after), seat=True)
-    return True
-
-
-def make_room(state: State, batch: Batch, head: Request) -> bool:
-    """Take blocks from the last in order, if the head comes before it and all such blocks together are enough."""
-    after = _those_after(state, head)
-    if not after:
-        return False
-    needed = blocks_reserved(state, head) if state.pool.reserves else blocks_for(head.known_tokens, state.limits.block_size)
-    needed += state.watermark_blocks
-    within_reach = state.pool.num_free + sum(request.count_private_blocks() for _, _, request in after)
-    if needed > within_reach:
-        return False
-    _take_off(state, batch, _last_in_order(after))
-    return True
-
-
-def _key(state: State, request: Request) -> Any:
-    assert state.policy.order is not None
-    return state.policy.order(request.view, state.view)
-
-
-def _is_less(key: Any, other: Any) -> bool:
-    try:
-        return bool(key < other)
-    except (TypeError, ValueError) as error:  # ValueError: the truth of an array
-        raise PolicyError(f"order() returned {key!r} and {other!r}: keys must compare ({error})") from error
-
-
-def _those_after(state: State, head: Request) -> list[Ranked]:
-    """Who runs and comes after the head in the policy's order, in running order."""
-    key = _key(state, head)
-    if state.largest_key is not None and not _is_less(key, state.largest_key):
-        return []  # nobody's key has grown since, and whoever has come in since is accounted for
-    ranked = [(_key(state, request), request.arrival_s, request) for request in state.running]
-    after = [entry for entry in ranked if _is_less(key, entry[0])]
-    if state.keys_only_fall and not after and ranked:
-        state.largest_key = max(map(itemgetter(0), ranked))
-    return after
-
-
-def note_key(state: State, request: Request) -> None:
-    """It has come in: nobody who runs has a larger key than `state.largest_key`, if that is known."""
-    if state.largest_key is not None and _is_less(state.largest_key, key := _key(state, request)):
-        state.largest_key = key
-
-
-def _last_in_order(after: list[Ranked]) -> Request:
-    """The one with the largest (order, arrival), the first in the list on a tie."""
-    try:
-        return max(after, key=itemgetter(0, 1))[-1]
-    except (TypeError, ValueError) as error:
-        raise PolicyError(f"order() returned keys of running requests that do not compare ({error})") from error
-
-
-def _take_off(state: State, batch: Batch, victim: Request, seat: bool = False) -> None:
-    """Preempt in the waiting phase: what this step had given the victim returns to the budget."""
-    given = 1 if victim.base is not None and not batch.rests else 0
-    for place, (request, tokens) in enumerate(batch.chunks):
-        if request is victim:
-            given = tokens
-            del batch.chunks[place]
-            break
-    batch.budget += given
-    batch.preempted = {**batch.preempted, victim: state.preempt(victim, given, seat=seat)}
 
 
 # --- how long a refusal stands

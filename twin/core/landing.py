@@ -119,6 +119,8 @@ class Landing:
     def _append_token(self, request: Request, stale: bool, now: float) -> None:
         state = self.state
         request.settled_generated += 1
+        if request.state == SWAPPED:
+            state.swapped.reorder(request)
         if not stale:
             request.placeholders -= 1
         if request.state == RUNNING and state.pool.caches:

@@ -92,7 +92,7 @@ def resume(state: State, request: Request, every_block_shared: bool = False) -> 
         policy.on_resume(request.view, state.view)
     if request.host_blocks is not None:
         request.state = SWAPPED
-        state.swapped.insert(0, request)
+        state.swapped.park(request)
         return
     request.state = WAITING
     state.waiting.push_front(request)

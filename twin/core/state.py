@@ -27,7 +27,7 @@ from twin.core.prefix_cache import PrefixCachingPool
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
 from twin.core.reservation import blocks_reserved
 from twin.core.swap import keep, reclaim, swap_in, swap_out
-from twin.core.waiting import make_queue
+from twin.core.waiting import Sorted, Swapped, make_queue
 from twin.policy import Policy, RequestView, SystemView
 
 
@@ -42,7 +42,7 @@ class State:
         self.running: dict[Request, None] = {}
         self.prefills: dict[Request, None] = {}
         self.ending: dict[Request, None] = {}
-        self.swapped: list[Request] = []
+        self.swapped = Swapped(Sorted(policy, self.view) if self.preemptive else None)
         self.paused: dict[Request, None] = {}  # they wait for a tool, not for the scheduler
         self.kept: dict[Request, None] = {}  # of the swapped and paused: those whose blocks are all on the device still
         self.parked_tokens = 0  # that the swapped and paused have on the device
@@ -236,7 +236,7 @@ class State:
             self.start_over(request)
         else:
             request.state = SWAPPED
-            self.swapped.insert(0, request)
+            self.swapped.park(request)
         self.swaps += mode == "swap"
         self.keeps += mode == "keep"
         if self.policy.on_preempt is not None:
@@ -305,8 +305,8 @@ class State:
         return None if head is None else head.view
 
     def reorder(self, request: Request) -> None:
-        if request.state == WAITING:
-            self.waiting.reorder(request)
+        if request.state in (WAITING, SWAPPED):
+            (self.waiting if request.state == WAITING else self.swapped).reorder(request)
             self.reordered = True
 
     def begin_plan(self) -> PlannedStep:

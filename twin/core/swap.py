@@ -107,7 +107,9 @@ def reclaim(state: State, blocks: int, beneficiary: Request) -> bool:
     Those who pause go before all others, the last to pause first. Of the others, who runs already may have the blocks of
     all; under a preemptive order, who does not of those alone who come after.
     """
-    last_first = [request for request in reversed(in_line(state)) if request in state.kept and request is not beneficiary]
+    last_first = [
+        request for request in reversed(state.swapped.in_line()) if request in state.kept and request is not beneficiary
+    ]
     order = state.policy.order
     if order is not None and state.preemptive and beneficiary.state != RUNNING:
         own = order(beneficiary.view, state.view)
@@ -124,14 +126,6 @@ def reclaim(state: State, blocks: int, beneficiary: Request) -> bool:
             state.swap_fallbacks += 1
             give_up(state, request)
     return True
-
-
-def in_line(state: State) -> list[Request]:
-    """The swapped, who comes back first first: under a preemptive order by that, else the last to go."""
-    order = state.policy.order
-    if len(state.swapped) < 2 or order is None or not state.preemptive:
-        return state.swapped
-    return sorted(state.swapped, key=lambda request: (order(request.view, state.view), request.arrival_s))
 
 
 def move_in(state: State, request: Request) -> bool:

@@ -261,6 +261,38 @@ class Grouped(Scanned):
         return sorted(self, key=self.rank)
 
 
+class Swapped(list[Request]):
+    """Those who lost their seat and not their blocks, the last to go first. They are a line of their own.
+
+    `first` comes back first: the last to go, or under a preemptive order (`by_order`) the first in that.
+    """
+
+    def __init__(self, by_order: Sorted | None) -> None:
+        super().__init__()
+        self.by_order = by_order
+
+    def park(self, request: Request) -> None:
+        self.insert(0, request)
+        if self.by_order is not None:
+            self.by_order.push(request)
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        if self.by_order is not None:
+            self.by_order.remove(request)
+
+    def reorder(self, request: Request) -> None:
+        if self.by_order is not None:
+            self.by_order.reorder(request)
+
+    def first(self) -> Request | None:
+        return self[0] if self.by_order is None else self.by_order.head()
+
+    def in_line(self) -> list[Request]:
+        """All of them, the first first."""
+        return self if self.by_order is None else self.by_order.in_order()
+
+
 def _no_key(request: Request) -> PolicyError:
     return PolicyError(f"order() returned None for {request.id}: it must return a key (a missing return, or no predictor?)")
 
