@@ -39,7 +39,10 @@ class Played:
 
 
 def play(subject: Subject, content: dict[str, Any], *, forward: bool = False, predictor: Predictor | None = None) -> Played:
-    """Play it; step by step with its rows, or with fast-forward. `predictor`: another than the subject's."""
+    """Play it; by the definition alone, step by step with its rows, or as usual, with fast-forward.
+
+    `predictor`: another than the subject's.
+    """
     steps: list[dict[str, Any]] = []
     simulation = None
     try:
@@ -47,7 +50,8 @@ def play(subject: Subject, content: dict[str, Any], *, forward: bool = False, pr
         chosen = predictor or subject.make_predictor()
         setup = Setup(scenario.limits, policy, scenario.latency, scenario.rules, scenario.swap, chosen)
         log = None if forward else steps.append
-        simulation = Simulation(setup, ScenarioTrace(scenario), step_by_step=not forward, decisions=log, keep=True)
+        trace, literal = ScenarioTrace(scenario), not forward
+        simulation = Simulation(setup, trace, step_by_step=literal, decisions=log, literal=literal, keep=True)
         return Played(simulation, simulation.run(_bound(simulation, scenario)), None, steps)
     except Circles as error:
         message = str(error)
@@ -111,7 +115,7 @@ def judge(subject: Subject, name: str, content: dict[str, Any], result: Result) 
 
 
 DECLARATIONS = (
-    "what it declares is not true, for step by step and with fast-forward it decides otherwise (say when its decisions "
+    "what it declares is not true, for step by step and with fast-forward its decisions differ (say when its decisions "
     "change though nothing arrives, is admitted, ends or is preempted, by steady = False, steady_steps, steady_until, "
     "dynamic or view.reorder(request))"
 )

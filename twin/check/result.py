@@ -23,8 +23,8 @@ class Failure:
     @property
     def kind(self) -> str:
         """What is wrong, without the state in which it was: the same mistake shows in many scenarios."""
-        rule = self.message.rpartition(" blocks free")[2].rpartition(" free, the head of the queue")[2]
-        rule = (rule.partition(": ")[2] or rule).partition(";")[0]
+        state = re.search(r" blocks free(, the head of the queue is .*? tokens)?: ", self.message)
+        rule = (self.message[state.end() :] if state else self.message).partition(";")[0]
         return re.sub(r"\S*\d\S*|<.*?>|None", "#", rule)
 
     def text(self) -> str:

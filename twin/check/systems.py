@@ -79,10 +79,10 @@ def random_system(seed: str) -> Content:
     return content
 
 
-def _pauses(rng: Random, output: int) -> list[list[float]]:
+def _pauses(rng: Random, output: int) -> list[list[Any]]:
     """Tool calls: after so many tokens, for so many seconds, with so many tokens in the answer."""
     after = sorted(rng.sample(range(1, output), min(output - 1, rng.choice((0, 1, 2)))))
-    return [[tokens, rng.choice((0.0, 0.05, 1.0)), rng.choice((0, 0, 7))] for tokens in after]
+    return [[tokens, rng.choice((0.01, 0.05, 1.0)), rng.choice((0, 0, 7))] for tokens in after]
 
 
 def _prompt(row: int, tokens: int, groups: int, common: int) -> str:
