@@ -40,7 +40,7 @@ HOOKS = {  # what a policy decides, in a word, by the hook
     "background": "background swaps",
     "reserve": "reservation",
 }
-BY_DECISION = {("admission",): ADMISSION, ("victim",): VICTIM, ("mode",): MODE, ("pause",): PAUSE}
+BY_DECISION: dict[tuple[str, ...], str] = {("admission",): ADMISSION, ("victim",): VICTIM, ("mode",): MODE, ("pause",): PAUSE}
 BY_DECISION |= {("mode", "background swaps"): MODE}
 
 

@@ -123,7 +123,8 @@ def _scheduling(summary: dict[str, Any]) -> list[Fact]:
     steps = f"{number(summary['steps'])}, {number(summary['batch_size_mean'])} sequences in the mean step"
     facts = [Fact("steps", steps)]
     if summary["preemptions"]:
-        kinds = f"{number(summary['recompute_preemptions'])} recompute, {number(summary['swap_preemptions'])} swap"
+        modes = {mode: summary.get(f"{mode}_preemptions") for mode in ("recompute", "swap", "keep")}
+        kinds = ", ".join(f"{number(count)} {mode}" for mode, count in modes.items() if count or mode != "keep")
         facts.append(Fact("preemptions", f"{number(summary['preemptions'])} ({kinds})"))
         again = f"{number(summary['recomputed_tokens'])} tokens, {percent(summary['recompute_tax'])} of all computed"
         facts.append(Fact("computed again", again))

@@ -43,6 +43,7 @@ def summarize(
     for name in ("e2e_s", "queue_s"):
         latencies |= statistics(name, requests[name][part.measured])
     latencies |= statistics("normalized_latency_s", normalized_latency_s(record)[part.measured])
+    keep_preemptions = scheduling.pop("keep_preemptions")  # not one of the promised keys: these come first
     sizes = {name: latencies.pop(name) for name in [*latencies] if name.endswith("_n")}
     summary = {
         "complete": record.complete,
@@ -64,6 +65,7 @@ def summarize(
         "kv_resident_mean": memory["kv_resident_mean"],
         "recompute_tax": _recompute_tax(record, part, scheduling["recomputed_tokens"]),
         "recompute_hit_tokens": record.counters.get("recompute_hit_tokens", 0),
+        "keep_preemptions": keep_preemptions,
         "swap_fallbacks": record.counters.get("swap_fallbacks", 0),
         "queue_slope_per_s": trend.slope,
         "queue_slope_error_per_s": trend.slope_error,
@@ -123,25 +125,30 @@ def _scheduling(record: Record, part: Window) -> Summary:
               for name in ("preemptions", "swap_outs", "recomputed_tokens")}  # fmt: skip
     queries, hits = counters.get("prefix_cache_queries", 0), counters.get("prefix_cache_hits", 0)
     inside = _inside(record, part)
+    told_apart = True
     if part.warm:
         preemptions, swaps, recomputed = column["preemptions"], column["swap_outs"], column["recomputed_tokens"]
+        keeps = counters.get("keep_preemptions", 0)
+        told_apart = not keeps  # a request's row does not tell who was kept
         admitted = part.measured & ~np.isnan(requests["first_scheduled_s"])
         hits = int(requests["cached_tokens"][admitted].sum())
         queries = int(requests["prompt_tokens"][admitted].sum()) if queries else 0
     else:
         preemptions = counters.get("preemptions", column["preemptions"])
         swaps = counters.get("swap_preemptions", column["swap_outs"])
+        keeps = counters.get("keep_preemptions", 0)
         recomputed = counters.get("recomputed_tokens", column["recomputed_tokens"])
     busy = steps["repeat"] * (inside & (steps["sequences"] > 0))
     waiting = int(steps["waiting"][inside].max(initial=0))
     return {
         "batch_size_mean": float(steps["sequences"] @ busy) / int(busy.sum()) if busy.any() else None,
         "preemptions": preemptions,
-        "recompute_preemptions": preemptions - swaps,
-        "swap_preemptions": swaps,
+        "recompute_preemptions": preemptions - swaps - keeps if told_apart else None,
+        "swap_preemptions": swaps if told_apart else None,
         "recomputed_tokens": recomputed,
         "prefix_cache_hit_rate": hits / queries if queries else None,
         "max_waiting": waiting if part.warm else max(waiting, counters.get("max_waiting", 0)),
+        "keep_preemptions": keeps if told_apart else None,
     }
 
 
