@@ -186,7 +186,8 @@ class Dlpm(Policy):
         self.by_user = batch.by_user
         for name, tokens in batch.by_user.items():
             user = self.users[name]
-            self.settle(user)
+            if user.refills != self.refills:
+                self.settle(user)
             user.outputs += tokens * k
 
     def on_preempt(self, request, mode, view):
