@@ -20,8 +20,9 @@ class Andes(Policy):
     A request of age a, with text for b more seconds, loses by waiting what lies behind the end of its text:
     gain = min(1, speed / reading speed) · ((horizon - max(b, ttft_s - a, 0)) / (a + horizon - ttft_s))², or 0. Where a full
     batch would be slower than users read, the largest batch that is not is tried as well, and the better sum taken.
-    Who is chosen comes in, who is not is preempted by `policy.preemption_mode`. In between, running requests go on and
-    free room goes to the next in that order, then to the longest waiting; when blocks run out, the last admitted gives way.
+    Who is chosen comes in, who is not is preempted by `policy.preemption_mode`. In between, running requests go on, decodes
+    first, and free room goes to the next in that order, then to the longest waiting; when blocks run out, the last admitted
+    gives way.
 
     It needs to know no lengths; to weigh batch sizes it needs the two step times. At overload not all that wait are weighed,
     only the oldest and the newest of them, so that a choice costs no more with 10,000 waiting than with `candidates`.
@@ -91,7 +92,7 @@ class Andes(Policy):
         in_choice = self.is_due(view)
         if in_choice:
             self.choose(plan, view)
-        for request in view.running:
+        for request in view.prefills if plan.take_decodes() else view.running:
             while not plan.take(request) and plan.budget and request.state == "running":
                 plan.preempt(plan.victim())
         refused = None if plan.preempted and not in_choice else self.let_in(plan, view)

@@ -16,6 +16,7 @@ A policy that wants everything overrides `schedule(view) -> Plan` and puts the s
 
 from collections.abc import Callable
 from enum import IntEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 
@@ -140,20 +141,20 @@ class RequestView:
         def __getattr__(self, name):
             raise AttributeError(_not_there("a request", type(self), name))
 
-    id = property(lambda self: self._request.id)
-    arrival_s = property(lambda self: self._request.arrival_s)
-    prompt_tokens = property(lambda self: self._request.prompt_tokens)
-    max_tokens = property(lambda self: self._request.max_tokens_given, doc="the request's own limit, or None")
-    user = property(lambda self: self._request.user)
-    session = property(lambda self: self._request.session)
-    priority = property(lambda self: self._request.priority)
-    deadline_s = property(lambda self: self._request.deadline_s)
-    predicted_output = property(lambda self: self._request.predicted_output, doc="tokens, or None without a predictor")
-    state = property(lambda self: self._request.state, doc='"waiting" | "running" | "swapped" | "paused" | ...')
-    computed = property(lambda self: self._request.computed, doc="tokens whose KV is written, or launched")
-    generated = property(lambda self: self._request.generated, doc="tokens that came out")
-    pending = property(lambda self: self._request.pending, doc="tokens a step may give it; 1: it decodes")
-    preemptions = property(lambda self: self._request.preemptions)
+    id = property(attrgetter("_request.id"))
+    arrival_s = property(attrgetter("_request.arrival_s"))
+    prompt_tokens = property(attrgetter("_request.prompt_tokens"))
+    max_tokens = property(attrgetter("_request.max_tokens_given"), doc="the request's own limit, or None")
+    user = property(attrgetter("_request.user"))
+    session = property(attrgetter("_request.session"))
+    priority = property(attrgetter("_request.priority"))
+    deadline_s = property(attrgetter("_request.deadline_s"))
+    predicted_output = property(attrgetter("_request.predicted_output"), doc="tokens, or None without a predictor")
+    state = property(attrgetter("_request.state"), doc='"waiting" | "running" | "swapped" | "paused" | ...')
+    computed = property(attrgetter("_request.computed"), doc="tokens whose KV is written, or launched")
+    generated = property(attrgetter("_request.generated"), doc="tokens that came out")
+    pending = property(attrgetter("_request.pending"), doc="tokens a step may give it; 1: it decodes")
+    preemptions = property(attrgetter("_request.preemptions"))
     blocks = property(lambda self: len(self._request.block_table))
     prefix_keys = property(
         lambda self: self._request.prompt_keys(),
@@ -187,9 +188,9 @@ class SystemView:
         def __getattr__(self, name):
             raise AttributeError(_not_there("the view", type(self), name))
 
-    now = property(lambda self: self._state.now, doc="seconds of virtual (simulator) or engine time")
-    plan_number = property(lambda self: self._state.plans, doc="equal between two calls only within one plan")
-    limits = property(lambda self: self._state.limits)
+    now = property(attrgetter("_state.now"), doc="seconds of virtual (simulator) or engine time")
+    plan_number = property(attrgetter("_state.plans"), doc="equal between two calls only within one plan")
+    limits = property(attrgetter("_state.limits"))
     num_running = property(lambda self: len(self._state.running))
     num_waiting = property(lambda self: len(self._state.waiting))
     num_swapped = property(lambda self: len(self._state.swapped))
