@@ -90,7 +90,7 @@ def ask(state: State, request: Request) -> Answer:
 
 def reject(state: State, request: Request) -> None:
     """The policy never takes it."""
-    if request in state.swapped:
+    if request.state == SWAPPED:
         raise PolicyError(f"admit() answered NEVER for request {request.id}, which has run already")
     state.waiting.pop(request)
     request.state, request.reason = REJECTED, f"policy {type(state.policy).__name__} answered NEVER"

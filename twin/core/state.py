@@ -23,11 +23,13 @@ from twin.core.contiguous import ContiguousPool
 from twin.core.decoders import Decoders
 from twin.core.errors import InvalidTransition, PolicyError
 from twin.core.limits import Limits, Rules, blocks_for
+from twin.core.ordered import Sorted
 from twin.core.prefix_cache import PrefixCachingPool
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
 from twin.core.reservation import blocks_reserved
 from twin.core.swap import keep, reclaim, swap_in, swap_out
-from twin.core.waiting import Sorted, Swapped, make_queue
+from twin.core.swapped import Swapped
+from twin.core.waiting import make_queue
 from twin.policy import Policy, RequestView, SystemView
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
+from twin.core.preemptive import is_less, key_of
 from twin.core.request import PAUSED, RUNNING, SWAPPED, Request
 
 if TYPE_CHECKING:
@@ -107,13 +108,12 @@ def reclaim(state: State, blocks: int, beneficiary: Request) -> bool:
     Those who pause go before all others, the last to pause first. Of the others, who runs already may have the blocks of
     all; under a preemptive order, who does not of those alone who come after.
     """
-    last_first = [
-        request for request in reversed(state.swapped.in_line()) if request in state.kept and request is not beneficiary
-    ]
-    order = state.policy.order
-    if order is not None and state.preemptive and beneficiary.state != RUNNING:
-        own = order(beneficiary.view, state.view)
-        last_first = [request for request in last_first if own < order(request.view, state.view)]
+    if blocks > state.pool.num_free + state.parked_tokens // state.limits.block_size + len(state.kept):
+        return False  # each table of a kept request has at most one block that is not full
+    last_first = [request for request in state.swapped.last_first(state.kept) if request is not beneficiary]
+    if state.preemptive and beneficiary.state != RUNNING:
+        own = key_of(state, beneficiary)
+        last_first = [request for request in last_first if is_less(own, key_of(state, request))]
     if state.paused:
         last_first[:0] = [request for request in reversed(state.paused) if request in state.kept]
     private = (request.count_private_blocks() for request in last_first)
