@@ -110,6 +110,11 @@ class Policy:
     """The allocator that the policy was made for: "paged" or "contiguous"."""
 
 
+def declares_steady(policy: Policy) -> bool:
+    """Whether its author says `steady`, one way or the other."""
+    return any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])  # all but Policy and object
+
+
 def _not_there(what: str, view: type, name: str) -> str:
     """What to say of an attribute that a view lacks."""
     from difflib import get_close_matches  # only an error needs it

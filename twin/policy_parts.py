@@ -14,7 +14,7 @@ Who is found and made by these names is `twin.policy_assembly`'s affair. What ke
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from twin.policy import ADMIT, Policy
+from twin.policy import ADMIT, Policy, declares_steady
 from twin.policy_parameters import PolicyFileError
 
 ROLES = {"admission": "admit", "victim": "victim", "preemption_mode": "mode", "pause": "pause"}  # policy.ROLE: hook taken
@@ -129,11 +129,6 @@ def members_of(policy: Policy) -> list[tuple[str, Policy]]:
     if isinstance(policy, Combined):
         return [(policy.labels[member], member) for member in policy.members]
     return [(f"policy {type(policy).__name__}", policy)]
-
-
-def declares_steady(policy: Policy) -> bool:
-    """Whether the author says `steady`, one way or the other."""
-    return any("steady" in vars(kind) for kind in type(policy).__mro__[:-2])
 
 
 # --- how the hooks of several become one

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from twin.core.batch import Batch
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
-from twin.core.preemptive import Ranking, is_less, key_of
+from twin.core.ordered import is_less, key_of
+from twin.core.preemptive import Ranking
 from twin.core.request import REJECTED, SWAPPED, Request
 from twin.core.swap import unlock
 from twin.policy import Answer
@@ -63,6 +64,15 @@ def admit_heads(state: State, batch: Batch) -> str | None:
         elif not (ranking and not was_swapped and ranking.make_room(request)):
             return NO_ROOM
     return None
+
+
+def set_stale_aside(state: State) -> list[Request]:
+    """Heads with tokens of an ended life in flight are passed over for now; the caller puts them back in front."""
+    waiting, aside = state.waiting, []
+    while (head := waiting.head()) is not None and head.stale:
+        aside.append(head)
+        waiting.pop(head)
+    return aside
 
 
 def _next_in_line(state: State, batch: Batch, preemptive: bool) -> Request | None:

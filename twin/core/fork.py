@@ -46,3 +46,13 @@ def fork_samples(state: State, request: Request) -> list[Request]:
         member.forked = True
         member.own_from = request.own_from
     return siblings
+
+
+def slots_free_in_tails(state: State) -> int:
+    """Empty slots of partly filled blocks that samples share, once for each owner but the first."""
+    block_size, tails = state.limits.block_size, {}
+    for request in (*state.prefills, *state.swapped):
+        if request.forked and state.shares_next_block(request):
+            computed = request.settled_computed
+            tails[request.block_table[computed // block_size]] = block_size - computed % block_size
+    return sum(free * (state.pool.references(block) - 1) for block, free in tails.items())

@@ -30,7 +30,34 @@ class Landing:
     # --- launch
 
     def launch(self, batch: Batch) -> None:
-        """What the batch computes by name counts as computed; prompts that are complete fork into their samples."""
+        """What the batch computes counts as computed from here on."""
+        state, decoders = self.state, self.state.decoders
+        state.in_flight.append(batch)
+        if not batch.chunks and (batch.rests or not decoders.count):
+            return
+        batch.features = batch.measure()
+        if batch.rests:
+            if decoders.rested_since_s is None:
+                decoders.rested_since_s = state.last_landing_s
+        else:
+            self._tick(batch)
+        batch.number = decoders.launched
+        self._launch_chunks(batch)
+
+    def _tick(self, batch: Batch) -> None:
+        """All lazy decoders have their token of this batch."""
+        decoders = self.state.decoders
+        batch.regular = decoders.count
+        if decoders.latecomers:
+            batch.latecomers = [late for late in decoders.latecomers if late.base is not None]
+            batch.regular -= len(batch.latecomers)
+        if decoders.per_user is not None:
+            batch.by_user = dict(decoders.per_user)
+        decoders.known_step = decoders.landed + 1
+        decoders.launched += 1
+
+    def _launch_chunks(self, batch: Batch) -> None:
+        """Prompts that are complete fork into their samples."""
         to_fork = [request for request, tokens in batch.chunks if self._launch_chunk(batch, request, tokens)]
         for request in to_fork:  # behind all others, in running order
             for sibling in fork_samples(self.state, request):

@@ -6,11 +6,28 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twin.core.errors import PolicyError
 from twin.core.request import Request
 from twin.policy import Policy, SystemView
+
+if TYPE_CHECKING:
+    from twin.core.state import State
+
+
+def key_of(state: State, request: Request) -> Any:
+    """Its place in the policy's order, asked now."""
+    assert state.policy.order is not None
+    return state.policy.order(request.view, state.view)
+
+
+def is_less(key: Any, other: Any) -> bool:
+    """Whether one key comes strictly before another; raises `PolicyError` where they do not compare."""
+    try:
+        return bool(key < other)
+    except (TypeError, ValueError) as error:  # ValueError: the truth of an array
+        raise PolicyError(f"order() returned {key!r} and {other!r}: keys must compare ({error})") from error
 
 
 class Members(dict[Any, Any]):

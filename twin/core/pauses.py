@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from twin.core.errors import PolicyError
 from twin.core.limits import PAUSE_MODES
 from twin.core.request import PAUSED, RUNNING, SWAPPED, WAITING, Request
+from twin.core.restart import lose
 from twin.core.swap import keep, swap_out
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def _leave_running(state: State, request: Request) -> str:
         raise PolicyError(f'pause() must answer "recompute", "swap" or "keep", not {mode!r}')
     moved = not pool.reserves and (keep(state, request) if mode == "keep" else mode == "swap" and swap_out(state, request))
     if not moved:
-        state.lose(request)
+        lose(state, request)
         return "recompute"
     return mode
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from twin.core.batch import Batch
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
+from twin.core.ordered import is_less, key_of
 from twin.core.request import Request
 from twin.core.reservation import blocks_reserved
 
@@ -15,18 +16,6 @@ if TYPE_CHECKING:
     from twin.core.state import State
 
 Ranked = tuple[Any, float, Request]  # by (order, arrival)
-
-
-def key_of(state: State, request: Request) -> Any:
-    assert state.policy.order is not None
-    return state.policy.order(request.view, state.view)
-
-
-def is_less(key: Any, other: Any) -> bool:
-    try:
-        return bool(key < other)
-    except (TypeError, ValueError) as error:  # ValueError: the truth of an array
-        raise PolicyError(f"order() returned {key!r} and {other!r}: keys must compare ({error})") from error
 
 
 class Ranking:

@@ -22,13 +22,15 @@ from twin.core.by_plan import PlannedStep
 from twin.core.contiguous import ContiguousPool
 from twin.core.decoders import Decoders
 from twin.core.errors import InvalidTransition, PolicyError
+from twin.core.fork import slots_free_in_tails
 from twin.core.limits import Limits, Rules, blocks_for
 from twin.core.ordered import Sorted
 from twin.core.prefix_cache import PrefixCachingPool
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
-from twin.core.reservation import blocks_reserved
-from twin.core.swap import keep, reclaim, swap_in, swap_out
+from twin.core.start import start
+from twin.core.swap import reclaim, swap_in
 from twin.core.swapped import Swapped
+from twin.core.vacate import vacate
 from twin.core.waiting import make_queue
 from twin.policy import Policy, RequestView, SystemView
 
@@ -104,9 +106,9 @@ class State:
                 f"reserve() set {len(request.block_table) * self.limits.block_size} tokens aside for request "
                 f"{request.id}, which has come to {computed}"
             )
-        return max(0, missing) + (request.forked and self._shares_next_block(request))
+        return max(0, missing) + (request.forked and self.shares_next_block(request))
 
-    def _shares_next_block(self, request: Request) -> bool:
+    def shares_next_block(self, request: Request) -> bool:
         index = request.computed // self.limits.block_size
         table = request.block_table
         return index < len(table) and table[index] is not None and self.pool.references(table[index]) > 1
@@ -120,7 +122,7 @@ class State:
         pool, block_size = self.pool, self.limits.block_size
         table = request.block_table
         if request.forked:
-            if self._shares_next_block(request):
+            if self.shares_next_block(request):
                 copy = pool.copy_on_write(table, request.computed // block_size)
                 assert copy is not None
                 self.copies.append(copy)
@@ -153,7 +155,7 @@ class State:
         if request.state == SWAPPED:
             granted = swap_in(self, request, budget, tokens)
         else:
-            granted = self._start(request, budget, tokens)
+            granted = start(self, request, budget, tokens)
         if granted:
             self.admissions += 1
             request.admission = self.admissions
@@ -166,44 +168,6 @@ class State:
             if self.policy.on_admit is not None:
                 self.policy.on_admit(request.view, self.view)
         return granted
-
-    def _start(self, request: Request, budget: int, asked: int | None) -> int:
-        pool, limits = self.pool, self.limits
-        hits = pool.lookup(request) if pool.caches else []
-        known_tokens = request.known_tokens
-        cached = len(hits) * limits.block_size
-        pending = known_tokens - cached
-        whole = min(pending, self.chunk_limit or pending)
-        if not limits.enable_chunked_prefill and whole > (budget if asked is None else asked):
-            return 0
-        # a plan asks before it knows of the hits
-        tokens = self.chunk(request, pending, budget) if asked is None else min(asked, pending)
-        # the whole of it must fit, though only the first chunk is computed now; a hit in the free list is taken from it
-        needed = blocks_reserved(self, request) if pool.reserves else blocks_for(known_tokens, limits.block_size)
-        needed -= len(hits)
-        if hits:
-            needed += pool.free_among(hits)
-        if needed + self.kept_back() > pool.num_free:
-            if self.kept and reclaim(self, needed + self.kept_back(), request):
-                return self._start(request, budget, asked)  # some of the hits may be free blocks now
-            return 0
-        if pool.reserves and not pool.can_take(needed):
-            return 0
-        if hits:
-            pool.share(hits)
-        self.waiting.pop(request)
-        request.block_table = pool.take(needed) if pool.reserves else hits
-        self.table_blocks += len(request.block_table)
-        request.registered_blocks = request.hashed_blocks = len(hits)
-        request.settled_computed = cached
-        if request.cached_tokens is None:
-            request.cached_tokens = cached
-            if pool.caches:
-                self.cache_queries += request.prompt_tokens
-                self.cache_hits += cached
-        else:
-            self.recompute_hits += cached
-        return tokens
 
     def kept_back(self) -> int:
         """Blocks that an admission has to leave free."""
@@ -228,31 +192,9 @@ class State:
         self.unforked_seats -= request.samples - 1
         request.preemptions += 1
         self.pool.register_rest(request, request.hashed_blocks)
-        mode = self._mode_for(request, mode)
-        if mode == "keep" and not (seat and not self.pool.reserves and keep(self, request)):
-            mode = "swap"
-        if mode == "swap" and (self.pool.reserves or not swap_out(self, request)):
-            self.swap_fallbacks += 1
-            mode = "recompute"
-        if mode == "recompute":
-            self.start_over(request)
-        else:
-            request.state = SWAPPED
-            self.swapped.park(request)
-        self.swaps += mode == "swap"
-        self.keeps += mode == "keep"
+        mode = vacate(self, request, mode, seat)
         if self.policy.on_preempt is not None:
             self.policy.on_preempt(request.view, mode, self.view)
-        return mode
-
-    def _mode_for(self, request: Request, mode: str | None) -> str:
-        """The plan's wish, or the policy's answer, or the option."""
-        if mode is None:
-            mode = self.rules.preemption_mode if self.policy.mode is None else self.policy.mode(request.view, self.view)
-        if mode == "auto":
-            mode = "swap" if self.cheaper_mode is None else self.cheaper_mode(request)
-        if mode not in ("recompute", "swap", "keep"):
-            raise PolicyError(f'a preemption is by mode "recompute", "swap" or "keep", not {mode!r}')
         return mode
 
     def leave_lazy(self, request: Request, given: int = 0) -> None:
@@ -271,34 +213,6 @@ class State:
             if batch.number >= request.entered:
                 batch.regular -= batch.number > request.entered
                 batch.asides.append(Aside(request, request.admission, yields=True, stale=False))
-
-    def start_over(self, request: Request) -> None:
-        """All that was computed is given up; in the queue it stands where it stood among arrivals: in front."""
-        self.lose(request)
-        request.state = WAITING
-        if self.in_flight:
-            request.stale = sum(self._disown(batch, request) for batch in self.in_flight)
-        self.waiting.push_front(request)
-        if self.policy.on_wait is not None:
-            self.policy.on_wait(request.view, self.view)
-
-    def lose(self, request: Request) -> None:
-        """Its blocks go back, with all that was computed."""
-        self.release(request)
-        request.high_water = max(request.high_water, request.settled_computed)
-        request.settled_computed = 0
-        request.placeholders = 0
-
-    def _disown(self, batch: Batch, request: Request) -> bool:
-        """What that batch computes for the request is of a life that has ended; it had a part in the batch."""
-        for place, aside in enumerate(batch.asides):
-            if aside.request is request and not aside.stale:
-                batch.asides[place] = aside._replace(stale=True)
-                return True
-        if any(member is request for member, _ in batch.chunks):
-            batch.asides.append(Aside(request, request.admission, yields=False, stale=True))
-            return True
-        return False
 
     # --- for policies
 
@@ -326,16 +240,7 @@ class State:
             own += request.settled_computed
         held_blocks = self.pool.num_blocks - self.pool.num_free
         shared_twice = (self.table_blocks - held_blocks) * block_size
-        return own - shared_twice + (self._slots_free_in_forked_tails() if self.pool.forked else 0)
-
-    def _slots_free_in_forked_tails(self) -> int:
-        """Empty slots of partly filled blocks that samples share, once for each owner but the first."""
-        block_size, tails = self.limits.block_size, {}
-        for request in (*self.prefills, *self.swapped):
-            if request.forked and self._shares_next_block(request):
-                computed = request.settled_computed
-                tails[request.block_table[computed // block_size]] = block_size - computed % block_size
-        return sum(free * (self.pool.references(block) - 1) for block, free in tails.items())
+        return own - shared_twice + (slots_free_in_tails(self) if self.pool.forked else 0)
 
     def tables(self) -> list[Any]:
         holders = (*self.running, *self.swapped, *self.paused)

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING
 
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
-from twin.core.preemptive import is_less, key_of
+from twin.core.ordered import is_less, key_of
 from twin.core.request import PAUSED, RUNNING, SWAPPED, Request
+from twin.core.restart import lose, start_over
 
 if TYPE_CHECKING:
     from twin.core.state import State
@@ -198,10 +199,10 @@ def give_up(state: State, request: Request) -> None:
     leave_host(state, request)
     state.swaps_given_up += 1
     if request.state == PAUSED:
-        state.lose(request)
+        lose(state, request)
     else:
         state.swapped.remove(request)
-        state.start_over(request)
+        start_over(state, request)
 
 
 def unlock(state: State, swapped_too: bool = True) -> bool:
