@@ -94,8 +94,8 @@ def _refill(scheduler: Scheduler, number: int, ended: int) -> int:
 
 
 def _step(scheduler: Scheduler, step: int) -> int:
-    batch = scheduler.plan(0.05 * step)
-    return len(scheduler.commit(0.05 * (step + 1))) if batch is not None else 0
+    scheduler.plan(0.05 * step)
+    return len(scheduler.commit(0.05 * (step + 1)))
 
 
 def _scheduler(policy: Policy, seats: int) -> Scheduler:

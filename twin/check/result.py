@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 Tell = Callable[..., None]  # told each scenario as it begins: its name, and its content if it has one
@@ -63,11 +63,8 @@ class Result:
         if finding not in self.findings:
             self.findings.append(finding)
 
-    def plain(self) -> dict[str, Any]:
-        """For another process; `from_plain` makes it a result again."""
-        return asdict(self)
-
     @staticmethod
     def from_plain(values: dict[str, Any]) -> Result:
+        """What another process made plain with `asdict`."""
         failures = [Failure(**failure) for failure in values["failures"]]
         return Result(**{**values, "failures": failures})

@@ -40,8 +40,13 @@ HOOKS = {  # what a policy decides, in a word, by the hook
     "background": "background swaps",
     "reserve": "reservation",
 }
-BY_DECISION: dict[tuple[str, ...], str] = {("admission",): ADMISSION, ("victim",): VICTIM, ("mode",): MODE, ("pause",): PAUSE}
-BY_DECISION |= {("mode", "background swaps"): MODE}
+BY_DECISION: dict[tuple[str, ...], str] = {
+    ("admission",): ADMISSION,
+    ("victim",): VICTIM,
+    ("mode",): MODE,
+    ("mode", "background swaps"): MODE,
+    ("pause",): PAUSE,
+}
 
 
 @dataclass(frozen=True)
