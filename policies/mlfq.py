@@ -6,7 +6,7 @@ from math import inf
 
 from twin.policy import Policy, RequestView
 
-MANY = 1 << 40  # steps
+EVER = 1 << 60  # steps
 ROUNDING_S = 1e-9  # a quantum of so many steps ends with the last of them, whatever the sum of their times is rounded to
 HOST_SHARE = 0.1  # of the host's blocks must be free for a request to push others out
 
@@ -37,7 +37,7 @@ class Mlfq(Policy):
         q0_s: quantum of the highest queue, seconds; the paper takes about one iteration.
         ratio: of a queue's quantum to that of the queue above.
         levels: number of queues.
-        prompt_token_s: seconds a prompt token takes to compute; 0: every request joins the highest queue.
+        per_prompt_token_s: seconds a prompt token takes to compute; 0: every request joins the highest queue.
         promote_after_s: seconds without a seat after which a request is promoted; 0: never.
         free_share: share of the device's blocks that proactive swapping keeps free; 0: no proactive swapping.
     """
@@ -50,24 +50,24 @@ class Mlfq(Policy):
         q0_s: float = 0.010,
         ratio: float = 2.0,
         levels: int = 16,
-        prompt_token_s: float = 0.0001,
+        per_prompt_token_s: float = 0.0001,
         promote_after_s: float = 3.0,
         free_share: float = 0.02,
     ) -> None:
         if not 0 < q0_s < inf:
-            raise ValueError(f"q0_s must be more than 0 seconds, not {q0_s}")
+            raise ValueError(f"q0_s must be above 0 seconds, not {q0_s}")
         if not 1 <= ratio <= 100:
             raise ValueError(f"ratio must be 1 to 100, not {ratio}")
         if not 1 <= levels <= 64:
             raise ValueError(f"levels must be 1 to 64 queues, not {levels}")
-        if not 0 <= prompt_token_s < inf:
-            raise ValueError(f"prompt_token_s must be 0 or more seconds, not {prompt_token_s}")
+        if not 0 <= per_prompt_token_s < inf:
+            raise ValueError(f"per_prompt_token_s must be 0 or more seconds, not {per_prompt_token_s}")
         if not promote_after_s >= 0:
             raise ValueError(f"promote_after_s must be 0 (never) or more seconds, not {promote_after_s}")
         if not 0 <= free_share < 1:
             raise ValueError(f"free_share must be 0 (no proactive swapping) or more, and less than 1, not {free_share}")
         self.quanta_s = [q0_s * ratio**level for level in range(levels - 1)] + [inf]
-        self.prompt_token_s, self.promote_after_s = prompt_token_s, promote_after_s or inf
+        self.per_prompt_token_s, self.promote_after_s = per_prompt_token_s, promote_after_s or inf
         self.free_share = free_share
         if not free_share:
             self.background = None  # type: ignore
@@ -115,7 +115,7 @@ class Mlfq(Policy):
     def job(self, request):
         found = self.jobs.get(request)
         if found is None:
-            level = self.first_level(request.prompt_tokens * self.prompt_token_s)
+            level = self.first_level(request.prompt_tokens * self.per_prompt_token_s)
             found = self.jobs[request] = _Job(request, level, self.quanta_s[level])
         return found
 
@@ -127,15 +127,19 @@ class Mlfq(Policy):
 
     def on_plan(self, view):
         now = view.now + ROUNDING_S
-        while (job := self.next_demotion()) and job.due_s <= now:
-            job.level += 1
-            job.entered_s, job.left_s = job.due_s, self.quanta_s[job.level]
-            self.run_until(job, job.due_s + job.left_s)
+        self.demote(now)
         while (job := self.next_promotion()) and job.since_s + self.promote_after_s <= now:
             job.level, job.left_s = 0, self.quanta_s[0]
             job.entered_s = job.since_s + self.promote_after_s
             if job.request.state == "waiting":
                 self.on_wait(job.request, view)
+
+    def demote(self, now):
+        """Those whose quanta are used up by now."""
+        while (job := self.next_demotion()) and job.due_s <= now:
+            job.level += 1
+            job.entered_s, job.left_s = job.due_s, self.quanta_s[job.level]
+            self.run_until(job, job.due_s + job.left_s)
 
     def steady_until(self, view):
         demoted, promoted = self.next_demotion(), self.next_promotion()
@@ -147,7 +151,7 @@ class Mlfq(Policy):
         first = self.pick(view)
         spare = inf if first is None else self.blocks_to_spare(first, view)
         if spare == inf:
-            return MANY
+            return EVER
         return 1 + view.limits.block_size * (spare // max(1, view.num_running))
 
     def next_demotion(self):
@@ -179,6 +183,7 @@ class Mlfq(Policy):
         self.run_until(job, view.now + job.left_s)
 
     def on_preempt(self, request, mode, view):
+        self.demote(view.now + ROUNDING_S)  # a pause comes between plans
         job = self.job(request)
         job.left_s, job.due_s = min(job.left_s, job.due_s - view.now), inf
         self.wait_from(job, view.now)
