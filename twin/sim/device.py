@@ -132,7 +132,9 @@ class VirtualDevice:
         steps = len(ends)
         start_s, self.now_s = self.now_s, ends[-1]
         self.free_s = self.now_s
-        self.tokens.add_stretch(start_s, ends, sequences)
+        before_s = self.scheduler.state.last_landing_s  # an arrival may have moved now_s on, by a rounding, since
+        assert before_s is not None
+        self.tokens.add_stretch(before_s, ends, sequences)
         left = self._advance(steps)
         context += (steps - 1) * sequences
         held = self.scheduler.held
