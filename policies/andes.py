@@ -11,7 +11,7 @@ class Andes(Policy):
     """Most quality of experience for the memory: who has text left to read can wait, who would stare at a standstill cannot.
 
     Source: Andes (Liu et al., "Andes: Defining and Enhancing Quality-of-Experience in LLM-Based Text Streaming Services",
-    2024). A user expects the first token `ttft_s` after the request and then `reading_tokens_s` a second; the quality of
+    2024). A user expects the first token `ttft_s` after the request and then `reading_tokens_per_s` a second; the quality of
     experience (QoE) is the area under what could be read, over the area under what was expected, at most 1. Every
     `interval_s`, if anybody waits, the batch is chosen anew: a knapsack of blocks, filled greedily by
 
@@ -29,29 +29,29 @@ class Andes(Policy):
 
     Parameters:
         ttft_s: expected time to the first token, seconds.
-        reading_tokens_s: expected speed of the tokens after it, tokens a second (4.8: reading English).
+        reading_tokens_per_s: expected speed of the tokens after it, tokens a second (4.8: reading English).
         interval_s: seconds between two choices of the batch.
         horizon_s: seconds that a choice looks ahead; more than ttft_s.
         max_preemptions: a running request that was preempted so often is not taken off by a choice again.
         candidates: so many of the waiting requests are weighed, half of them the oldest, half the newest.
         step_s: seconds of a decode step whatever its size.
-        request_step_s: seconds that each request adds to it.
+        per_request_s: seconds that each request adds to it.
     """
 
     def __init__(
         self,
         ttft_s: float = 1.0,
-        reading_tokens_s: float = 4.8,
+        reading_tokens_per_s: float = 4.8,
         interval_s: float = 0.25,
         horizon_s: float = 10.0,
         max_preemptions: int = 1,
         candidates: int = 64,
         step_s: float = 0.02,
-        request_step_s: float = 0.0002,
+        per_request_s: float = 0.0002,
     ) -> None:
-        for name, value in (("reading_tokens_s", reading_tokens_s), ("interval_s", interval_s), ("step_s", step_s)):
+        for name, value in (("reading_tokens_per_s", reading_tokens_per_s), ("interval_s", interval_s), ("step_s", step_s)):
             if not 0 < value < inf:
-                raise ValueError(f"{name} must be more than 0, not {value}")
+                raise ValueError(f"{name} must be above 0, not {value}")
         if not 0 <= ttft_s < inf:
             raise ValueError(f"ttft_s must be 0 or more seconds, not {ttft_s}")
         if not ttft_s < horizon_s < inf:
@@ -60,11 +60,11 @@ class Andes(Policy):
             raise ValueError(f"max_preemptions must be 0 or more, not {max_preemptions}")
         if candidates < 2:
             raise ValueError(f"candidates must be 2 or more requests, not {candidates}")
-        if not 0 <= request_step_s < inf:
-            raise ValueError(f"request_step_s must be 0 or more seconds, not {request_step_s}")
-        self.ttft_s, self.reading, self.interval_s, self.horizon_s = ttft_s, reading_tokens_s, interval_s, horizon_s
+        if not 0 <= per_request_s < inf:
+            raise ValueError(f"per_request_s must be 0 or more seconds, not {per_request_s}")
+        self.ttft_s, self.reading, self.interval_s, self.horizon_s = ttft_s, reading_tokens_per_s, interval_s, horizon_s
         self.max_preemptions, self.each_end = max_preemptions, candidates // 2
-        self.step_s, self.request_step_s = step_s, request_step_s
+        self.step_s, self.per_request_s = step_s, per_request_s
         self.chosen_s = -inf  # when the batch was chosen last
         self.most: float = inf  # requests in it
         self.next: deque[RequestView] = deque()  # weighed and left out or not in yet, in order
@@ -155,11 +155,11 @@ class Andes(Policy):
     def best(self, in_order, gains, view):
         """The batch with the largest sum of gains, of those that are worth trying, and how many may run."""
         full = self.packed(in_order, view.limits.max_num_seqs, view)
-        size = int((1 / self.reading - self.step_s) / self.request_step_s + 1e-9) if self.request_step_s else len(full)
+        size = int((1 / self.reading - self.step_s) / self.per_request_s + 1e-9) if self.per_request_s else len(full)
         if not 1 <= size < len(full):
             return full, inf
         fast = self.packed(in_order, size, view)
-        slowed = 1 / (self.reading * (self.step_s + self.request_step_s * len(full)))
+        slowed = 1 / (self.reading * (self.step_s + self.per_request_s * len(full)))
         total = sum(gains.get(request, 0.0) for request in full) * min(1.0, slowed)
         return (fast, size) if sum(gains.get(request, 0.0) for request in fast) > total else (full, inf)
 

@@ -29,7 +29,7 @@ class DfsWeight(Policy):
 
     def __init__(self, tree: Literal["cached", "prompts"] = "cached", max_queue: int = 128) -> None:
         if max_queue < 0:
-            raise ValueError(f"max_queue must not be negative, not {max_queue}")
+            raise ValueError(f"max_queue must be 0 or more, not {max_queue}")
         self.tree, self.max_queue = tree, max_queue
         self.line: OrderedDict[RequestView, None] = OrderedDict()  # who waits
         self.walked: list[RequestView] = []  # the first last

@@ -7,7 +7,7 @@ from math import inf
 
 from twin.policy import Policy, RequestView
 
-MANY = 1 << 40  # steps
+EVER = 1 << 60  # steps
 
 
 class Dlpm(Policy):
@@ -23,22 +23,22 @@ class Dlpm(Policy):
     without one the order is that of arrival, among users with a positive deficit.
 
     Parameters:
-        quantum: tokens (by cost) of a refill.
+        quantum_tokens: tokens (by cost) of a refill.
         prompt_weight: cost of a prompt token that is not cached.
         output_weight: cost of an output token.
         window: requests that are looked at, the earliest ones of those users.
     """
 
     def __init__(
-        self, quantum: int = 2000, prompt_weight: float = 1.0, output_weight: float = 2.0, window: int = 128
+        self, quantum_tokens: int = 2000, prompt_weight: float = 1.0, output_weight: float = 2.0, window: int = 128
     ) -> None:
-        for name, number in (("quantum", quantum), ("window", window)):
+        for name, number in (("quantum_tokens", quantum_tokens), ("window", window)):
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")
         for name, value in (("prompt_weight", prompt_weight), ("output_weight", output_weight)):
             if not 0 <= value < inf:
                 raise ValueError(f"{name} must be 0 or more, not {value}")
-        self.quantum, self.window = quantum, window
+        self.quantum, self.window = quantum_tokens, window
         self.prompt_weight, self.output_weight = prompt_weight, output_weight
         self.users: dict[str | None, _User] = {}
         self.active: dict[_User, None] = {}  # of whom somebody runs
@@ -153,7 +153,7 @@ class Dlpm(Policy):
 
     def steady_steps(self, view):
         """As long as nobody who is ready runs out of its deficit."""
-        steps = MANY
+        steps = EVER
         if self.output_weight and view.num_running < view.limits.max_num_seqs:
             for user in self.active:
                 if user.waiting and not self.refills_needed(user):

@@ -6,7 +6,7 @@ from math import ceil, inf
 
 from twin.policy import Policy, RequestView
 
-MANY = 1 << 40  # steps
+EVER = 1 << 60  # steps
 
 
 class Drr(Policy):
@@ -22,18 +22,18 @@ class Drr(Policy):
     once. It decides the order alone, and needs to know the users.
 
     Parameters:
-        quantum: tokens (by cost) that a turn is worth; small: fairer, large: users in longer rows.
+        quantum_tokens: tokens (by cost) that a turn is worth; small: fairer, large: users in longer rows.
         prompt_weight: cost of a prompt token.
         output_weight: cost of an output token.
     """
 
-    def __init__(self, quantum: int = 1000, prompt_weight: float = 1.0, output_weight: float = 2.0) -> None:
-        if quantum < 1:
-            raise ValueError(f"quantum must be 1 or more tokens, not {quantum}")
+    def __init__(self, quantum_tokens: int = 1000, prompt_weight: float = 1.0, output_weight: float = 2.0) -> None:
+        if quantum_tokens < 1:
+            raise ValueError(f"quantum_tokens must be 1 or more tokens, not {quantum_tokens}")
         for name, value in (("prompt_weight", prompt_weight), ("output_weight", output_weight)):
             if not 0 <= value < inf:
                 raise ValueError(f"{name} must be 0 or more, not {value}")
-        self.quantum, self.prompt_weight, self.output_weight = quantum, prompt_weight, output_weight
+        self.quantum, self.prompt_weight, self.output_weight = quantum_tokens, prompt_weight, output_weight
         self.users: dict[str | None, _User] = {}
         self.line: list[tuple[int, int, int, _User]] = []  # heap by (round, place) of the turn in which each can come in
         self.number = count()
@@ -77,11 +77,11 @@ class Drr(Policy):
         """As long as the balance of the first in line covers its prompt; the others only come later."""
         head = self.pick(view)
         if head is None or len(self.line) == 1 or view.num_running >= view.limits.max_num_seqs:
-            return MANY
+            return EVER
         user = self.users[head.user]
         growth = self.output_weight * max(len(user.running), self.by_user.get(head.user, 0))
         spare = self.balance(user) + self.quantum * (self.line[0][0] - user.round) - self.price(head)
-        return int(spare / growth) if growth else MANY
+        return int(spare / growth) if growth else EVER
 
     # --- what happens
 

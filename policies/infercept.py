@@ -1,5 +1,7 @@
 """Tool calls: keep, swap or recompute, whichever wastes least memory time."""
 
+from math import inf
+
 from twin.policy import Policy, RequestView
 
 
@@ -23,20 +25,22 @@ class Infercept(Policy):
 
     Parameters:
         expected_pause_s: seconds, the guess before a pause has been seen; it counts as one pause.
-        recompute_s_per_token: seconds to compute a token of context again.
-        swap_s_per_token: seconds to move a token's KV one way.
+        recompute_per_token_s: seconds to compute a token of context again.
+        swap_per_token_s: seconds to move a token's KV one way.
     """
 
     def __init__(
-        self, expected_pause_s: float = 1.0, recompute_s_per_token: float = 1e-4, swap_s_per_token: float = 5e-6
+        self, expected_pause_s: float = 1.0, recompute_per_token_s: float = 1e-4, swap_per_token_s: float = 5e-6
     ) -> None:
-        for name, value in (
-            ("expected_pause_s", expected_pause_s), ("recompute_s_per_token", recompute_s_per_token),
-            ("swap_s_per_token", swap_s_per_token),
-        ):  # fmt: skip
-            if not 0 <= value < float("inf"):
-                raise ValueError(f"{name} must be at least 0 seconds, not {value}")
-        self.recompute_s, self.swap_s = recompute_s_per_token, swap_s_per_token
+        given = {
+            "expected_pause_s": expected_pause_s,
+            "recompute_per_token_s": recompute_per_token_s,
+            "swap_per_token_s": swap_per_token_s,
+        }
+        for name, value in given.items():
+            if not 0 <= value < inf:
+                raise ValueError(f"{name} must be 0 or more seconds, not {value}")
+        self.recompute_s, self.swap_s = recompute_per_token_s, swap_per_token_s
         self.pauses, self.paused_s = 1, expected_pause_s  # seen so far, and their sum
         self.since_s: dict[RequestView, float] = {}  # when the pauses of those who pause began
 

@@ -14,24 +14,24 @@ class Las(Policy):
     Wierman (Performance Evaluation 2008). Best of the orders that do not know sizes where these have a decreasing hazard
     rate; for sizes that vary little it is worse than order of arrival.
 
-    The service attained is counted in whole quanta, attained // quantum: a running request is displaced by one that has
-    had fewer quanta (of equally many nobody is), so a larger quantum means fewer preemptions. A newcomer has had nothing and
-    comes before all that have had one.
+    The service attained is counted in whole quanta, attained // quantum_tokens: a running request is displaced by one that
+    has had fewer quanta (of equally many nobody is), so a larger quantum means fewer preemptions. A newcomer has had nothing
+    and comes before all that have had one.
 
     It decides the order of admission, whom one that waits displaces, and whose blocks are taken when they run out: of the
     one that has had most. It needs to know nothing.
 
     Parameters:
-        quantum: tokens.
+        quantum_tokens: tokens of service that make a quantum.
         count_prompt: the prompt counts as service too, once it is computed.
     """
 
     preempts = True
 
-    def __init__(self, quantum: int = 64, count_prompt: bool = False) -> None:
-        if quantum < 1:
-            raise ValueError(f"quantum must be 1 or more tokens, not {quantum}")
-        self.quantum, self.count_prompt = quantum, count_prompt
+    def __init__(self, quantum_tokens: int = 64, count_prompt: bool = False) -> None:
+        if quantum_tokens < 1:
+            raise ValueError(f"quantum_tokens must be 1 or more tokens, not {quantum_tokens}")
+        self.quantum, self.count_prompt = quantum_tokens, count_prompt
 
     def order(self, request, view):
         return self.attained(request) // self.quantum

@@ -6,7 +6,7 @@ from math import inf
 
 from twin.policy import Policy, RequestView
 
-MANY = 1 << 40  # steps
+EVER = 1 << 60  # steps
 
 
 class Lcf(Policy):
@@ -59,11 +59,11 @@ class Lcf(Policy):
         """Until the counter of the first in line has grown to the second smallest."""
         first = self.pick(view)
         if first is None or len(self.line) == 1 or view.num_running >= view.limits.max_num_seqs:
-            return MANY
+            return EVER
         account = self.accounts[first.user]
         growth = self.output_weight * max(len(account.running), self.by_user.get(first.user, 0))
         slack = min(entry[0] for entry in self.line[1:3]) - self.counter(account)
-        return int(slack / growth) if growth else MANY
+        return int(slack / growth) if growth else EVER
 
     def on_wait(self, request, view):
         account = self.accounts.setdefault(request.user, _Account())

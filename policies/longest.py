@@ -7,8 +7,8 @@ class Longest(Policy):
     """The running request with the most computed tokens gives up its blocks: `policy.victim=longest`.
 
     Idea: one preemption frees as much as a preemption can, so few are needed; the price is the most work computed twice.
-    The rule is the largest-first eviction of operating systems' textbooks, a baseline for the others. On a tie the last
-    admitted goes. It needs to know nothing.
+    It is what an operating system does that is out of memory (Linux ends the process that holds most), a baseline for the
+    others. On a tie the last admitted goes. It needs to know nothing.
     """
 
     def victim(self, running, view):

@@ -32,7 +32,7 @@ class Lpm(Policy):
     def __init__(self, max_queue: int = 128, defer_tokens: int = 32, age_tokens: int = 0) -> None:
         for name, value in (("max_queue", max_queue), ("defer_tokens", defer_tokens), ("age_tokens", age_tokens)):
             if value < 0:
-                raise ValueError(f"{name} must not be negative, not {value}")
+                raise ValueError(f"{name} must be 0 or more, not {value}")
         self.max_queue, self.defer_tokens, self.age_tokens = max_queue, defer_tokens, age_tokens
         self.line: OrderedDict[RequestView, int] = OrderedDict()  # who waits -> rounds before it came
         self.rounds = 0  # plans that took somebody in

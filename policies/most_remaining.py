@@ -8,7 +8,7 @@ class MostRemaining(Policy):
 
     Idea: who is nearly done soon frees its blocks anyway; who has most before it would hold them longest and need the most
     more. The victim that shortest remaining processing time asks for (Schrage, Operations Research 1968), used with
-    predictions by TRAIL (Shahout et al., 2024, arXiv:2410.01035). On a tie the last admitted goes. It needs a prediction
+    predictions by TRAIL (Shahout et al., ICLR 2025). On a tie the last admitted goes. It needs a prediction
     of output lengths.
     """
 

@@ -7,7 +7,7 @@ from math import ceil, floor
 
 from twin.policy import ADMIT, LATER, Policy, RequestView
 
-FOR_EVER = 1 << 60
+EVER = 1 << 60  # steps
 
 Course = tuple[int, int, int, RequestView]  # the step in which it ends, its tokens before step 0, a number, who
 
@@ -42,7 +42,7 @@ class PastFuture(Policy):
         if not 0 <= reserved < 1:
             raise ValueError(f"reserved must be a share of the pool, 0 <= reserved < 1, not {reserved}")
         if window < 1:
-            raise ValueError(f"window must be at least 1 finished request, not {window}")
+            raise ValueError(f"window must be 1 or more finished requests, not {window}")
         self.reserved, self.window, self.seed = reserved, window, seed
         self.recent: deque[int] = deque()  # outputs, in order of finishing
         self.lengths: list[int] = []  # the same, sorted
@@ -80,7 +80,7 @@ class PastFuture(Policy):
         token shorter at any time.
         """
         plan_number, peak = self.refused
-        return floor(peak - self.capacity(view.limits)) + 1 if view.plan_number == plan_number else FOR_EVER
+        return floor(peak - self.capacity(view.limits)) + 1 if view.plan_number == plan_number else EVER
 
     # --- who runs
 

@@ -22,15 +22,15 @@ class Ps(Policy):
     one with the latest place. It needs to know nothing.
 
     Parameters:
-        quantum: generated tokens.
+        quantum_tokens: generated tokens that make a quantum.
     """
 
     preempts = True
 
-    def __init__(self, quantum: int = 64) -> None:
-        if quantum < 1:
-            raise ValueError(f"quantum must be 1 or more tokens, not {quantum}")
-        self.quantum = quantum
+    def __init__(self, quantum_tokens: int = 64) -> None:
+        if quantum_tokens < 1:
+            raise ValueError(f"quantum_tokens must be 1 or more tokens, not {quantum_tokens}")
+        self.quantum = quantum_tokens
         self.steps = 0  # that have ended
         # the place taken last; for one that runs also its tokens when it came in. Without an entry: a sample just forked
         self.places: dict[RequestView, tuple[int, int | None]] = {}

@@ -4,7 +4,7 @@ from bisect import bisect_left
 
 from twin.policy import ADMIT, LATER, Policy, RequestView
 
-FOR_EVER = 1 << 60
+EVER = 1 << 60  # steps
 AT_MOST = 1 << 12  # steps that a refusal stands unasked
 
 
@@ -43,12 +43,12 @@ class ReserveRatio(Policy):
     ) -> None:
         for name, share in (("initial", initial), ("minimum_share", minimum_share)):
             if not 0 <= share <= 1:
-                raise ValueError(f"{name} must be between 0 and 1, not {share}")
+                raise ValueError(f"{name} must be from 0 to 1, not {share}")
         for name, count in (("decay_steps", decay_steps), ("clip_tokens", clip_tokens)):
             if count < 1:
-                raise ValueError(f"{name} must be at least 1, not {count}")
+                raise ValueError(f"{name} must be 1 or more, not {count}")
         if retract_steps < 0:
-            raise ValueError(f"retract_steps must not be negative, not {retract_steps}")
+            raise ValueError(f"retract_steps must be 0 or more, not {retract_steps}")
         self.initial, self.minimum = initial, initial * minimum_share
         self.decay = (initial - self.minimum) / decay_steps  # a step
         self.clip_tokens, self.retract_steps = clip_tokens, retract_steps
@@ -83,7 +83,7 @@ class ReserveRatio(Policy):
     def steady_steps(self, view):
         """The refused head may come in after so many steps, if all who run give back a token a step and take no block."""
         if view.plan_number != self.refused_in:
-            return FOR_EVER
+            return EVER
         decodes = len(self.ends)
 
         def may_come_in(ahead):

@@ -13,32 +13,32 @@ class Slack(Policy):
     Source: Mok (PhD thesis, MIT 1983), least laxity first; the slack-based orders of SLO-aware LLM schedulers are of this
     kind. The slack of a request is what its deadline leaves when its work is done at once:
 
-        slack = deadline - now - remaining,    remaining = max(0, predicted output - generated) * seconds_per_token
+        slack = deadline - now - remaining,    remaining = max(0, predicted output - generated) * per_token_s
 
     `now` is the same for all and does not matter, so who waits keeps its key, deadline - remaining; the key of who runs
-    grows by `seconds_per_token` with each token.
+    grows by `per_token_s` with each token.
 
     It decides the order of admission, and whose blocks are taken when they run out: of the one with most slack. It needs
     `deadline_s` and `predicted_output`.
 
     Parameters:
-        seconds_per_token: what one output token is taken to cost, in seconds (a mean TPOT).
+        per_token_s: what one output token is taken to cost, in seconds (a mean TPOT).
         preemptive: a newcomer displaces the running request with most slack, if that is more than its own and no seat or
             blocks are free.
     """
 
     needs_prediction = True
 
-    def __init__(self, seconds_per_token: float = 0.02, preemptive: bool = False) -> None:
-        if not 0 < seconds_per_token < inf:
-            raise ValueError(f"seconds_per_token must be above 0 seconds, not {seconds_per_token}")
-        self.seconds_per_token = seconds_per_token
+    def __init__(self, per_token_s: float = 0.02, preemptive: bool = False) -> None:
+        if not 0 < per_token_s < inf:
+            raise ValueError(f"per_token_s must be above 0 seconds, not {per_token_s}")
+        self.per_token_s = per_token_s
         self.preempts = preemptive
 
     def order(self, request, view):
         if request.deadline_s is None:
             return inf
-        return request.deadline_s - max(0, request.predicted_output - request.generated) * self.seconds_per_token
+        return request.deadline_s - max(0, request.predicted_output - request.generated) * self.per_token_s
 
     def victim(self, running, view):
         return max(running, key=lambda request: (self.order(request, view), request.arrival_s))
@@ -53,5 +53,5 @@ class Slack(Policy):
             key = self.order(request, view)
             ahead = min((other for other in waiting if key <= other < inf), default=inf)
             if ahead < inf:
-                steps = min(steps, floor((ahead - key) / self.seconds_per_token))
+                steps = min(steps, floor((ahead - key) / self.per_token_s))
         return steps

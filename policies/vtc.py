@@ -10,7 +10,7 @@ from twin.policy import Policy, RequestView
 
 PROFILED = (2.1, 1.0, 0.04, 0.032, 11.46)  # prices of p, q, p·q, q² and 1; in units of a tenth of a millisecond
 ALIVE = ("running", "waiting", "swapped")
-MANY = 1 << 40  # steps
+EVER = 1 << 60  # steps
 
 
 class Vtc(Policy):
@@ -86,7 +86,7 @@ class Vtc(Policy):
         """Until the counter of the first in line has grown to the second smallest."""
         first = self.pick(view)
         if first is None or len(self.line) == 1 or view.num_running >= view.limits.max_num_seqs:
-            return MANY
+            return EVER
         yields = self.by_user.get(first.user, 0)
         return self.accounts[first.user].steps_to(min(entry[0] for entry in self.line[1:3]), yields)
 
@@ -201,7 +201,7 @@ class _Account:
             a += sum(product * request.prompt_tokens + 2 * square * self.tokens[request] for request in self.running)
         slack = (least - self.counter) * self.weight
         if not a:
-            return MANY
+            return EVER
         return int((sqrt(a * a + 4 * b * slack) - a) / (2 * b) if b else slack / a)
 
     # --- whose tokens

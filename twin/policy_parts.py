@@ -20,7 +20,7 @@ from twin.policy_parameters import PolicyFileError
 ROLES = {"admission": "admit", "victim": "victim", "preemption_mode": "mode", "pause": "pause"}  # policy.ROLE: hook taken
 STATE_HOOKS = ("on_plan", "on_arrival", "on_wait", "on_admit", "on_preempt", "on_resume", "on_finish", "on_step")
 OF_THE_MAIN_ONE = ("order", "pick", "chunk", "reserve", "schedule", "dynamic", "group", "preempts", "allocator")
-FOR_EVER = 1 << 60  # steps
+EVER = 1 << 60  # steps
 
 Hook = Callable[..., Any]
 
@@ -96,7 +96,7 @@ class Combined(Policy):
 
     def _unless_many_were_refused(self, view: Any) -> int:
         plan, many = self.refused
-        return 0 if many > 1 and plan == view.plan_number else FOR_EVER
+        return 0 if many > 1 and plan == view.plan_number else EVER
 
     @property
     def steady(self) -> bool:  # type: ignore[override]  # asked anew: a policy may change it as it goes

@@ -179,7 +179,7 @@ def test_past_outputs_stand_in_for_predictions():
     ("parameter", "message"),
     [
         ({"reserved": 1.0}, "reserved must be a share of the pool, 0 <= reserved < 1, not 1.0"),
-        ({"window": 0}, "window must be at least 1 finished request, not 0"),
+        ({"window": 0}, "window must be 1 or more finished requests, not 0"),
     ],
 )
 def test_parameters_that_make_no_sense(parameter, message):

@@ -182,11 +182,11 @@ def test_a_refusal_stands_until_the_ratio_has_fallen_and_is_not_asked_for_again_
 @pytest.mark.parametrize(
     ("parameter", "message"),
     [
-        ({"initial": 1.5}, "initial must be between 0 and 1, not 1.5"),
-        ({"minimum_share": -1.0}, "minimum_share must be between 0 and 1, not -1.0"),
-        ({"decay_steps": 0}, "decay_steps must be at least 1, not 0"),
-        ({"clip_tokens": 0}, "clip_tokens must be at least 1, not 0"),
-        ({"retract_steps": -1}, "retract_steps must not be negative, not -1"),
+        ({"initial": 1.5}, "initial must be from 0 to 1, not 1.5"),
+        ({"minimum_share": -1.0}, "minimum_share must be from 0 to 1, not -1.0"),
+        ({"decay_steps": 0}, "decay_steps must be 1 or more, not 0"),
+        ({"clip_tokens": 0}, "clip_tokens must be 1 or more, not 0"),
+        ({"retract_steps": -1}, "retract_steps must be 0 or more, not -1"),
     ],
 )
 def test_parameters_that_make_no_sense(parameter, message):

@@ -12,7 +12,7 @@ from tests.sim.cases import Case, cases, difference
 from tests.sim.test_shipped_policies import adapted
 from twin.sim.simulation import Simulation
 
-SLOW = {"reading_tokens_s": 0.1, "ttft_s": 1.0, "horizon_s": 10.0, "interval_s": 1.0}
+SLOW = {"reading_tokens_per_s": 0.1, "ttft_s": 1.0, "horizon_s": 10.0, "interval_s": 1.0}
 
 
 def with_slow_readers(requests: list[dict[str, Any]], seats: int = 1, blocks: int = 100, **parameters: Any):
@@ -96,12 +96,12 @@ def test_a_batch_too_large_to_read_along_leaves_out_who_has_text_left():
     at 1 / (10 · 0.15) of it."""
     tenths = {"base_s": 0.05}  # in truth steps are faster, so that text piles up
     requests = [request(name, 1, 2000, arrival) for name, arrival in (("A", 0), ("B", 0), ("C", 20), ("D", 20))]
-    slow = {"ttft_s": 1.0, "reading_tokens_s": 10.0, "interval_s": 1.0, "step_s": 0.05, "request_step_s": 0.025}
+    slow = {"ttft_s": 1.0, "reading_tokens_per_s": 10.0, "interval_s": 1.0, "step_s": 0.05, "per_request_s": 0.025}
     steps, _ = played({"name": "andes", **slow}, requests, 1000, max_num_seqs=8, latency=tenths)
     together = next(step for step in steps if "C" in step["scheduled"])
     assert set(together["scheduled"]) == {"C", "D"}
     assert set(together["preempted"]) == {"A", "B"}
-    swift = slow | {"request_step_s": 0.0}
+    swift = slow | {"per_request_s": 0.0}
     steps, _ = played({"name": "andes", **swift}, requests, 1000, max_num_seqs=8, latency=tenths)
     assert not any(step["preempted"] for step in steps)
 
@@ -121,13 +121,13 @@ def test_only_so_many_that_wait_are_weighed():
     "wrong",
     [
         {"ttft_s": -1.0},
-        {"reading_tokens_s": 0.0},
+        {"reading_tokens_per_s": 0.0},
         {"interval_s": 0.0},
         {"horizon_s": 1.0},
         {"max_preemptions": -1},
         {"candidates": 1},
         {"step_s": 0.0},
-        {"request_step_s": -1.0},
+        {"per_request_s": -1.0},
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
@@ -141,7 +141,7 @@ class Hectic(Andes):
     """Choices at nearly every step, batches too slow for the readers, many preemptions."""
 
     def __init__(self) -> None:
-        super().__init__(0.05, 60.0, 0.02, 0.5, max_preemptions=3, candidates=4, step_s=0.01, request_step_s=0.003)
+        super().__init__(0.05, 60.0, 0.02, 0.5, max_preemptions=3, candidates=4, step_s=0.01, per_request_s=0.003)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))

@@ -43,38 +43,38 @@ FREE_OUTPUT = {"name": "drr", "output_weight": 0.0}
 def test_drr_gives_a_user_as_many_requests_a_turn_as_the_quantum_pays_for():
     """Shreedhar and Varghese's example in small: 100 a turn pay for one of 60 (40 left), then for two (140), then one."""
     requests = turns("a", [60] * 4) + turns("b", [20] * 9)
-    order = admitted({**FREE_OUTPUT, "quantum": 100}, requests)
+    order = admitted({**FREE_OUTPUT, "quantum_tokens": 100}, requests)
     assert order == ["a0", "b0", "b1", "b2", "b3", "b4", "a1", "a2", "b5", "b6", "b7", "b8", "a3"]
 
 
 def test_drr_passes_rounds_in_which_nobody_can_come_in_at_once():
     """A quantum of 1: c's 30 tokens are paid for in round 30, b's 50 in round 50, a's 70 in round 70."""
     requests = turns("a", [70]) + turns("b", [50]) + turns("c", [30, 30])
-    assert admitted({**FREE_OUTPUT, "quantum": 1}, requests) == ["c0", "b0", "c1", "a0"]
+    assert admitted({**FREE_OUTPUT, "quantum_tokens": 1}, requests) == ["c0", "b0", "c1", "a0"]
 
 
 def test_drr_takes_outputs_from_the_balance_as_they_come_and_a_debt_costs_turns():
     """a has 100 - 10 - 2·100 after its first request: -110, so it has 90 in the third round, enough for its second."""
     requests = turns("a", [10, 10], output_tokens=100) + turns("b", [90] * 3)
-    assert admitted({"name": "drr", "quantum": 100}, requests) == ["a0", "b0", "b1", "a1", "b2"]
+    assert admitted({"name": "drr", "quantum_tokens": 100}, requests) == ["a0", "b0", "b1", "a1", "b2"]
 
 
 def test_drr_a_user_who_leaves_keeps_nothing():
     """a's 90 left over are gone when it comes again, in the round after next: its 100 do not pay for 150 at once."""
     requests = turns("a", [10]) + turns("b", [100] * 5) + [request("a1", 150, 1, 1.5, user="a")]
-    assert admitted({**FREE_OUTPUT, "quantum": 100}, requests) == ["a0", "b0", "b1", "b2", "a1", "b3", "b4"]
+    assert admitted({**FREE_OUTPUT, "quantum_tokens": 100}, requests) == ["a0", "b0", "b1", "b2", "a1", "b3", "b4"]
 
 
 def test_drr_a_user_who_always_comes_back_at_once_has_one_turn_a_round():
     requests = turns("b", [100] * 4) + [request(f"a{turn}", 10, 1, 2 * turn, user="a") for turn in range(4)]
-    order = admitted({**FREE_OUTPUT, "quantum": 100}, requests)
+    order = admitted({**FREE_OUTPUT, "quantum_tokens": 100}, requests)
     assert order == ["b0", "a0", "b1", "a1", "b2", "a2", "b3", "a3"]
 
 
 def test_drr_a_head_that_gives_up_makes_way_for_a_smaller_one():
     """a's 150 would have come in round 2; its 20 behind come in in this one."""
     requests = [request("a0", 150, 1, user="a", abort_s=0.5), request("a1", 20, 1, user="a"), *turns("b", [40] * 4)]
-    assert admitted({**FREE_OUTPUT, "quantum": 100}, requests)[:4] == ["b0", "b1", "a1", "b2"]
+    assert admitted({**FREE_OUTPUT, "quantum_tokens": 100}, requests)[:4] == ["b0", "b1", "a1", "b2"]
 
 
 # --- weighted fair queueing
@@ -123,25 +123,25 @@ CACHE = {"enable_prefix_caching": True}
 def test_dlpm_serves_a_user_until_its_deficit_is_spent_then_the_others_then_all_are_refilled():
     """Nobody has any: a refill, 50 each. a: 50, 10, -30; b: 50, 10, -30; 20 each: a -20, b -20; 30 each: a3, b3."""
     requests = turns("a", [40] * 4) + turns("b", [40] * 4)
-    assert admitted({**COLD, "quantum": 50}, requests) == ["a0", "a1", "b0", "b1", "a2", "b2", "a3", "b3"]
+    assert admitted({**COLD, "quantum_tokens": 50}, requests) == ["a0", "a1", "b0", "b1", "a2", "b2", "a3", "b3"]
 
 
 def test_dlpm_a_new_user_has_nothing_until_the_next_refill():
     """b comes when a has 10: after a1 (-30) a refill, a 20, b 50; a2 (-20), b0, b1 (-30); a 30, b 20; a3, b2; b3."""
     requests = turns("a", [40] * 4) + turns("b", [40] * 4, arrival_s=0.25)
-    assert admitted({**COLD, "quantum": 50}, requests) == ["a0", "a1", "a2", "b0", "b1", "a3", "b2", "b3"]
+    assert admitted({**COLD, "quantum_tokens": 50}, requests) == ["a0", "a1", "a2", "b0", "b1", "a3", "b2", "b3"]
 
 
 def test_dlpm_takes_outputs_too():
     """a has 50 - 10 - 2·20 = 0 after one request, which is not positive; b has 50 - 3·(10 + 2) = 14 after three."""
     requests = turns("a", [10] * 2, output_tokens=20) + turns("b", [10] * 3)
-    assert admitted({"name": "dlpm", "quantum": 50}, requests) == ["a0", "b0", "b1", "b2", "a1"]
+    assert admitted({"name": "dlpm", "quantum_tokens": 50}, requests) == ["a0", "b0", "b1", "b2", "a1"]
 
 
 def test_dlpm_a_refill_is_as_often_as_it_takes_and_for_those_in_debt_alone():
     """a owes 130 and c 50, with 100 each time: c is ready after one refill, a after two."""
     requests = turns("a", [230, 10]) + turns("c", [150, 10])
-    assert admitted({**COLD, "quantum": 100}, requests) == ["a0", "c0", "c1", "a1"]
+    assert admitted({**COLD, "quantum_tokens": 100}, requests) == ["a0", "c0", "c1", "a1"]
 
 
 def test_dlpm_among_users_with_a_deficit_the_longest_cached_prefix_goes_first():
@@ -154,11 +154,11 @@ def test_dlpm_among_users_with_a_deficit_the_longest_cached_prefix_goes_first():
         request("b1", 0, 1, user="b") | {"prompt": "0-31,400-415"},
     ]
     requests = [{key: value for key, value in entry.items() if key != "prompt_tokens"} for entry in requests]
-    assert admitted({**COLD, "quantum": 1000}, requests, cache=CACHE) == ["a0", "b1", "a2", "a1", "b0"]
+    assert admitted({**COLD, "quantum_tokens": 1000}, requests, cache=CACHE) == ["a0", "b1", "a2", "a1", "b0"]
     # With 30, a has -6 after its first and b, refilled with it, 14 after b1 (48 tokens, 32 of them cached: 16 of its 30).
-    assert admitted({**COLD, "quantum": 30}, requests, cache=CACHE) == ["a0", "b1", "b0", "a2", "a1"]
+    assert admitted({**COLD, "quantum_tokens": 30}, requests, cache=CACHE) == ["a0", "b1", "b0", "a2", "a1"]
     # A window of one: the earliest of those with a deficit.
-    assert admitted({**COLD, "quantum": 1000, "window": 1}, requests, cache=CACHE) == ["a0", "a1", "a2", "b0", "b1"]
+    assert admitted({**COLD, "quantum_tokens": 1000, "window": 1}, requests, cache=CACHE) == ["a0", "a1", "a2", "b0", "b1"]
 
 
 # --- requests a minute
@@ -201,9 +201,9 @@ def test_rpm_requests_over_the_limit_are_refused_and_do_not_count():
         # a has 53.46 + 1.8 s + 0.032 s² after s steps and b 140.892: s > 31.2.
         (Vtc(cost="profiled"), 0, 32),
         # a's balance, 400 - 20 - 2 a step, does not pay for a2's 310 after 36 steps; b's 400 pay for both.
-        (Drr(quantum=400), 36, 36),
+        (Drr(quantum_tokens=400), 36, 36),
         # a's deficit, 50 - 20 - 2 a step, is spent after 15; b's by b1, so a gets 50 more, for 25 steps.
-        (Dlpm(quantum=50), 15, 40),
+        (Dlpm(quantum_tokens=50), 15, 40),
     ],
 )
 def test_a_head_that_does_not_fit_loses_its_place_by_what_its_user_is_served(policy, b1_s, b2_s, step_by_step):
@@ -263,9 +263,9 @@ def test_steps_at_once_decide_as_single_ones(case: Case) -> None:
 @pytest.mark.parametrize(
     ("policy", "parameters", "message"),
     [
-        (Drr, {"quantum": 0}, "quantum must be 1 or more tokens, not 0"),
+        (Drr, {"quantum_tokens": 0}, "quantum_tokens must be 1 or more tokens, not 0"),
         (Drr, {"output_weight": -1.0}, "output_weight must be 0 or more"),
-        (Dlpm, {"quantum": 0}, "quantum must be 1 or more, not 0"),
+        (Dlpm, {"quantum_tokens": 0}, "quantum_tokens must be 1 or more, not 0"),
         (Dlpm, {"window": 0}, "window must be 1 or more, not 0"),
         (Dlpm, {"prompt_weight": float("nan")}, "prompt_weight must be 0 or more"),
         (Wfq, {"weights": "a=2"}, "weights must be user:weight"),

@@ -12,7 +12,7 @@ import pytest
 from tests.policies.scenarios import played, request
 from twin.cli.main import main
 
-COSTS = "recompute_s_per_token=0.01, swap_s_per_token=0.002"
+COSTS = "recompute_per_token_s=0.01, swap_per_token_s=0.002"
 HOST = {"num_cpu_blocks": 3}
 
 
@@ -49,7 +49,7 @@ def test_the_least_waste_decides(expected_pause_s: float, host: str, without_hos
 @pytest.mark.parametrize("swap_s, expected", [(0.006, "swap"), (0.007, "recompute")])
 def test_a_slow_link_loses_to_computing_again(swap_s: float, expected: str) -> None:
     """2 * 0.006 * 12 * 40 = 5.76; 2 * 0.007 * 12 * 40 = 6.72."""
-    assert way_of_a(9, HOST, f"recompute_s_per_token=0.01, swap_s_per_token={swap_s}") == expected
+    assert way_of_a(9, HOST, f"recompute_per_token_s=0.01, swap_per_token_s={swap_s}") == expected
 
 
 def test_a_request_that_is_alone_swaps_for_nothing() -> None:
@@ -65,11 +65,11 @@ def test_it_expects_the_mean_of_the_pauses_that_it_has_seen() -> None:
     assert way(tables[19]["B"]) == "recompute"  # 0.01 * 12 * (12 + 59) = 8.52
 
 
-@pytest.mark.parametrize("name", ["expected_pause_s", "recompute_s_per_token", "swap_s_per_token"])
+@pytest.mark.parametrize("name", ["expected_pause_s", "recompute_per_token_s", "swap_per_token_s"])
 def test_a_negative_time_is_refused(name: str) -> None:
     from policies.infercept import Infercept
 
-    with pytest.raises(ValueError, match=f"{name} must be at least 0 seconds, not -1"):
+    with pytest.raises(ValueError, match=f"{name} must be 0 or more seconds, not -1"):
         Infercept(**{name: -1})
 
 

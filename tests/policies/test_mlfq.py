@@ -13,7 +13,7 @@ from twin.sim.simulation import Simulation
 
 
 def on_one_seat(requests: list[dict[str, Any]], blocks: int = 100, cache: dict[str, Any] | None = None, **parameters: Any):
-    return played({"name": "mlfq", "prompt_token_s": 0.0, **parameters}, requests, blocks, cache=cache, max_num_seqs=1)
+    return played({"name": "mlfq", "per_prompt_token_s": 0.0, **parameters}, requests, blocks, cache=cache, max_num_seqs=1)
 
 
 def finish_s(summary: dict[str, Any]) -> dict[str, float]:
@@ -65,7 +65,7 @@ def test_promotion_after_so_long_without_a_seat():
 def test_a_long_prompt_that_skips_queues_lets_short_ones_pass():
     prompts = [request("A", 8, 1), request("B", 1, 1)]
     assert who(on_one_seat(prompts, q0_s=1.0)[0]) == "AB"  # both join the highest queue: order of arrival
-    assert who(on_one_seat(prompts, q0_s=1.0, prompt_token_s=1.0)[0]) == "BA"
+    assert who(on_one_seat(prompts, q0_s=1.0, per_prompt_token_s=1.0)[0]) == "BA"
 
 
 def test_what_is_kept_stays_on_the_device_and_nothing_is_computed_again():
@@ -112,7 +112,14 @@ def test_without_a_host_pool_nothing_moves_and_nobody_is_asked_twice():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"q0_s": 0.0}, {"ratio": 0.5}, {"levels": 0}, {"prompt_token_s": -1.0}, {"promote_after_s": -1.0}, {"free_share": 1.0}],
+    [
+        {"q0_s": 0.0},
+        {"ratio": 0.5},
+        {"levels": 0},
+        {"per_prompt_token_s": -1.0},
+        {"promote_after_s": -1.0},
+        {"free_share": 1.0},
+    ],
     ids=lambda wrong: next(iter(wrong)),
 )
 def test_parameters_out_of_range_are_named(wrong: dict[str, Any]):
@@ -125,7 +132,7 @@ class Hectic(Mlfq):
     """Everything happens often: demotions, promotions, moves ahead of need."""
 
     def __init__(self) -> None:
-        super().__init__(q0_s=0.003, ratio=1.5, levels=5, prompt_token_s=0.001, promote_after_s=0.05, free_share=0.3)
+        super().__init__(q0_s=0.003, ratio=1.5, levels=5, per_prompt_token_s=0.001, promote_after_s=0.05, free_share=0.3)
 
 
 class Reactive(Mlfq):

@@ -49,7 +49,7 @@ def test_when_blocks_run_out_the_latest_deadline_gives_way(policy):
 def test_least_slack_may_be_that_of_a_later_deadline():
     """A must begin by 20 - 4 = 16 s, B by 18 - 1 = 17 s."""
     requests = [request("X", 1, 1), request("B", 1, 1, 0.1, deadline_s=18), request("A", 1, 4, 0.2, deadline_s=20)]
-    assert who_runs("slack", requests, seconds_per_token=1.0) == "XAAAAB"
+    assert who_runs("slack", requests, per_token_s=1.0) == "XAAAAB"
     assert who_runs("edf", requests) == "XBAAAA"
 
 
@@ -61,11 +61,11 @@ def test_slack_without_a_deadline_comes_last():
 def test_who_runs_gains_slack_and_is_displaced_when_it_has_more_than_one_that_waits():
     """A must begin by 10 s, B by 13 s. With each token A gains a second: with the fourth it can wait until 14 s."""
     requests = [request("A", 1, 10, deadline_s=20), request("B", 1, 2, 0.5, deadline_s=15)]
-    assert who_runs("slack", requests, seconds_per_token=1.0, preemptive=True) == "AAAABBAAAAAA"
-    assert who_runs("slack", requests, seconds_per_token=1.0) == "AAAAAAAAAABB"
+    assert who_runs("slack", requests, per_token_s=1.0, preemptive=True) == "AAAABBAAAAAA"
+    assert who_runs("slack", requests, per_token_s=1.0) == "AAAAAAAAAABB"
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_token_takes_some_time(seconds):
-    with pytest.raises(ValueError, match="seconds_per_token must be above 0 seconds"):
-        Slack(seconds_per_token=seconds)
+    with pytest.raises(ValueError, match="per_token_s must be above 0 seconds"):
+        Slack(per_token_s=seconds)

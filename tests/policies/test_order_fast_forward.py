@@ -24,9 +24,9 @@ from twin.policy import Policy
 from twin.sim.simulation import Simulation
 
 MADE: dict[str, Callable[[], Policy]] = {
-    "las of 3 tokens": lambda: Las(quantum=3),
-    "las of 5 with prompts": lambda: Las(quantum=5, count_prompt=True),
-    "ps of 2 tokens": lambda: Ps(quantum=2),
+    "las of 3 tokens": lambda: Las(quantum_tokens=3),
+    "las of 5 with prompts": lambda: Las(quantum_tokens=5, count_prompt=True),
+    "ps of 2 tokens": lambda: Ps(quantum_tokens=2),
     "ltr with a guard of 4 steps": lambda: Ltr(starvation_threshold=4, period=2),
     "slack, preemptive": lambda: Slack(preemptive=True),
     "edf, preemptive": lambda: Edf(preemptive=True),

@@ -18,7 +18,7 @@ from twin.sim.simulation import Setup, simulate
 MAKE: dict[str, Any] = {
     "hrrn": Hrrn,
     "ltr": lambda: Ltr(starvation_threshold=5, period=3),
-    "ps": lambda: Ps(quantum=2),
+    "ps": lambda: Ps(quantum_tokens=2),
 }
 
 

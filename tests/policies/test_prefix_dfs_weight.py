@@ -126,5 +126,5 @@ def test_with_too_many_waiting_or_no_cache_it_is_first_come_first_served(policy)
 
 
 def test_a_negative_queue_makes_no_sense():
-    with pytest.raises(ValueError, match="max_queue must not be negative, not -1"):
+    with pytest.raises(ValueError, match="max_queue must be 0 or more, not -1"):
         DfsWeight(max_queue=-1)

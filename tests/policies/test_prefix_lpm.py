@@ -192,5 +192,5 @@ def test_plans_that_take_nobody_in_do_not_age():
 
 @pytest.mark.parametrize("name", ["max_queue", "defer_tokens", "age_tokens"])
 def test_parameters_that_make_no_sense(name):
-    with pytest.raises(ValueError, match=f"{name} must not be negative, not -1"):
+    with pytest.raises(ValueError, match=f"{name} must be 0 or more, not -1"):
         Lpm(**{name: -1})

@@ -52,7 +52,7 @@ def pauses_of(rng: Random, outputs: int, longest_s: float) -> str:
 
 def setup_of(case: Case, by_infercept: bool) -> Setup:
     setup = case.setup()
-    part = Infercept(expected_pause_s=0.1, recompute_s_per_token=1e-3, swap_s_per_token=3e-4) if by_infercept else None
+    part = Infercept(expected_pause_s=0.1, recompute_per_token_s=1e-3, swap_per_token_s=3e-4) if by_infercept else None
     return replace(setup, policy=combined(setup.policy, {"pause": part}))
 
 
