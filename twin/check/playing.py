@@ -21,6 +21,11 @@ from twin.sim.simulation import Outcome, Setup, Simulation
 
 SAME_S = 1e-9  # times that are no further apart are the same
 PLANS_A_TOKEN = 100  # a run of more plans than that goes round in circles
+DECLARATIONS = (
+    "what it declares is not true, for step by step and with fast-forward its decisions differ (say when its decisions "
+    "change though nothing arrives, is admitted, ends or is preempted, by steady = False, steady_steps, steady_until, "
+    "dynamic or view.reorder(request))"
+)
 DECISIONS = ("scheduled", "admitted", "preempted", "swapped_in")  # of a step
 
 
@@ -112,13 +117,6 @@ def judge(subject: Subject, name: str, content: dict[str, Any], result: Result) 
         else:
             result.fail(f"{DECLARATIONS}; {unlike}", name, content)
     return walked
-
-
-DECLARATIONS = (
-    "what it declares is not true, for step by step and with fast-forward its decisions differ (say when its decisions "
-    "change though nothing arrives, is admitted, ends or is preempted, by steady = False, steady_steps, steady_until, "
-    "dynamic or view.reorder(request))"
-)
 
 
 def _wrong(played: Played, content: dict[str, Any]) -> list[str]:

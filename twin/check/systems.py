@@ -28,31 +28,7 @@ def random_system(seed: str) -> Content:
     blocks = -(-(longest - 1) // block_size)
     blocks += rng.choice((0, 1, rng.randint(0, blocks), rng.randint(0, 8 * blocks)))
     caches = rng.random() < 0.5
-    content: Content = {
-        "cache": {
-            "num_gpu_blocks": blocks,
-            "block_size": block_size,
-            "num_cpu_blocks": rng.choice((0, 0, 50, 4)),
-            "enable_prefix_caching": caches,
-            "watermark": rng.choice((0.0, 0.0, 0.0, 0.05)),
-        },
-        "scheduler": {
-            "max_num_seqs": rng.choice((2, 4, 16, 128)),
-            "max_num_batched_tokens": rng.choice((8, 16, 64, 512, 4096)),
-            "long_prefill_token_threshold": rng.choice((0, 0, 7)),
-            "async_scheduling": rng.random() < 0.5,
-        },
-        "policy": {
-            "preemption_mode": rng.choice(("recompute", "swap", "auto")),
-            "pause": rng.choice(("recompute", "swap", "keep")),
-        },
-        "swap": {"bandwidth_gib_s": rng.choice((None, 1.0)), "per_copy_s": rng.choice((0.0, 1e-4))},
-        "latency": {
-            "base_s": 8e-3, "mixed_s": rng.choice((0.0, 3e-3)), "per_seq_s": rng.choice((0.0, 1e-5)),
-            "per_prefill_token_s": 60e-6, "per_decode_token_s": 50e-6, "per_context_token_s": 1e-7,
-        },
-        "requests": [],
-    }  # fmt: skip
+    content = _system(rng, block_size, blocks, caches)
     span_s = len(rows) * rng.choice((0.001, 0.05, 0.3))
     named, urgent, aborted, sampled = (rng.random() < share for share in (0.7, 0.7, 0.35, 0.3))
     groups, common = rng.randint(1, 3), rng.choice((1, 5, 100)) * block_size
@@ -77,6 +53,35 @@ def random_system(seed: str) -> Content:
             request["pauses"] = pauses[row]
         content["requests"].append(request)
     return content
+
+
+def _system(rng: Random, block_size: int, blocks: int, caches: bool) -> Content:
+    """Everything but the requests."""
+    return {
+        "cache": {
+            "num_gpu_blocks": blocks,
+            "block_size": block_size,
+            "num_cpu_blocks": rng.choice((0, 0, 50, 4)),
+            "enable_prefix_caching": caches,
+            "watermark": rng.choice((0.0, 0.0, 0.0, 0.05)),
+        },
+        "scheduler": {
+            "max_num_seqs": rng.choice((2, 4, 16, 128)),
+            "max_num_batched_tokens": rng.choice((8, 16, 64, 512, 4096)),
+            "long_prefill_token_threshold": rng.choice((0, 0, 7)),
+            "async_scheduling": rng.random() < 0.5,
+        },
+        "policy": {
+            "preemption_mode": rng.choice(("recompute", "swap", "auto")),
+            "pause": rng.choice(("recompute", "swap", "keep")),
+        },
+        "swap": {"bandwidth_gib_s": rng.choice((None, 1.0)), "per_copy_s": rng.choice((0.0, 1e-4))},
+        "latency": {
+            "base_s": 8e-3, "mixed_s": rng.choice((0.0, 3e-3)), "per_seq_s": rng.choice((0.0, 1e-5)),
+            "per_prefill_token_s": 60e-6, "per_decode_token_s": 50e-6, "per_context_token_s": 1e-7,
+        },
+        "requests": [],
+    }  # fmt: skip
 
 
 def _pauses(rng: Random, output: int) -> list[list[Any]]:

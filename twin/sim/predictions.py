@@ -68,7 +68,7 @@ class Predictions:
             length = max(1, min(request.stop_after, self.max_model_len - request.prompt_tokens))
             try:
                 given = self.predictor.predict(request.view, length if self.predictor.needs_length else None)
-            except Exception as error:
+            except Exception as error:  # likewise
                 raise self._raised(error, f", request {request.id}") from error
             request.predicted_output = self._checked(given, request.id)
         if self.predictor.on_finish is not None:
@@ -82,7 +82,7 @@ class Predictions:
         generated = self.table.generated_tokens[row]
         try:
             self.predictor.on_finish(request, generated if samples == 1 else generated / samples)
-        except Exception as error:
+        except Exception as error:  # likewise
             raise self._raised(error, f", end of request {request.id}") from error
 
     def _checked(self, given: Any, name: str) -> float | None:
