@@ -62,7 +62,9 @@ def hook_that_raises(hook: str, dynamic: bool) -> Policy:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("hook", ["order", "admit", "chunk", "on_arrival", "on_admit", "on_step", "on_finish", "schedule"])
+@pytest.mark.parametrize(
+    "hook", ["order", "pick", "admit", "chunk", "on_arrival", "on_admit", "on_step", "on_finish", "schedule"]
+)
 def test_whatever_hook_raises(hook: str, dynamic: bool) -> None:
     with pytest.raises(
         PolicyError, match="policy Failing, .* test_endings.py:.* raised RuntimeError: out of order"

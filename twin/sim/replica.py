@@ -232,9 +232,9 @@ class Replica:
         return aborted
 
     def describe(self) -> str:
-        """The state, in one line; it runs no code of the policy's, whose order() may be what has failed."""
-        state = self.scheduler.state
-        head = state.waiting.head() if state.waiting and not state.policy.dynamic else None
+        """The state, in one line; it runs no code of the policy's, whose order() or pick() may be what has failed."""
+        state, policy = self.scheduler.state, self.scheduler.state.policy
+        head = state.waiting.head() if state.waiting and not policy.dynamic and policy.pick is None else None
         head_words = "" if head is None else f", the head of the queue is {head.id} with {head.known_tokens} tokens"
         return (
             f"at {self.device.now_s:.6g} s, {len(state.running)} running, {len(state.waiting)} waiting, "
