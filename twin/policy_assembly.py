@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twin.core.limits import PREEMPTION_MODES
+from twin.core.limits import PAUSE_MODES, PREEMPTION_MODES
 from twin.policies_registry import PolicyFile, UnknownPolicy, find
 from twin.policy import Policy
 from twin.policy_parameters import PolicyFileError, resolved
 from twin.policy_parts import ROLES, combined
 
-OWN = {"preemption_mode": PREEMPTION_MODES, "pause": ("recompute", "swap", "keep")}  # words that name no part
+OWN = {"preemption_mode": PREEMPTION_MODES, "pause": PAUSE_MODES}  # words that name no part
 WORDS = {"true": True, "false": False, "null": None}
 
 

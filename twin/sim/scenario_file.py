@@ -10,6 +10,7 @@ import numpy as np
 from twin.core.limits import PAUSE_MODES, PREEMPTION_MODES, Limits, Rules
 from twin.core.request import Pause, check_pauses
 from twin.latency.linear import LinearLatency
+from twin.policy_parts import ROLES
 from twin.sim.prompts import chained_keys, parse_prompt
 from twin.sim.swap_link import SwapCost
 
@@ -24,7 +25,6 @@ REQUEST = {
     "deadline_s", "abort_s", "pauses",
 }  # fmt: skip
 TOP = {"cache", "scheduler", "model", "policy", "predictor", "latency", "swap", "requests", "vllm_defects"}
-PARTS_OF_POLICY = ("admission", "victim", "preemption_mode", "pause")  # each the name of a policy, or null
 OPTIONS = {name: f"cache.{name}" for name in CACHE} | {name: f"scheduler.{name}" for name in SCHEDULER}
 OPTIONS |= {"num_blocks": "cache.num_gpu_blocks", "num_host_blocks": "cache.num_cpu_blocks"}
 OPTIONS |= {"max_model_len": "model.max_model_len"}
@@ -142,7 +142,7 @@ def _read_policy(given: Any, where: str) -> tuple[dict[str, Any], dict[str, str]
     if not isinstance(given, (dict, str)):
         raise ValueError(f"{where}: policy must be a name or a mapping, not {given!r}")
     own = dict(given) if isinstance(given, dict) else {"name": given}
-    parts = {role: part for role in PARTS_OF_POLICY if (part := own.pop(role, None)) is not None}
+    parts = {role: part for role in ROLES if (part := own.pop(role, None)) is not None}
     for role, part in parts.items():
         if not isinstance(part, str):
             raise ValueError(f"{where}: policy.{role} must be a name, not {part!r}")
