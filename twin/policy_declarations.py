@@ -32,7 +32,8 @@ def check_declarations(policy: Policy, where: str) -> None:
         if hook is not None and not callable(hook):
             raise PolicyFileError(f"{named}.{name}={_shown(hook)}: must be a method {name}(self, {arguments}), or None")
         if hook is not None and not takes(hook, arguments.count(",") + 1):
-            raise PolicyFileError(f"{named}.{name}: takes other arguments; it is called as {name}({arguments})")
+            place = _at(where, hook, policy)
+            raise PolicyFileError(f"{place}.{name}: takes other arguments; it is called as {name}({arguments})")
     for name in SWITCHES:
         if type(value := getattr(policy, name)) is not bool:
             raise PolicyFileError(f"{named}.{name}={_shown(value)}: must be True or False")
@@ -43,9 +44,17 @@ def check_declarations(policy: Policy, where: str) -> None:
     for kind in type(policy).__mro__[:-2]:
         for name, value in vars(kind).items():
             if not name.startswith("_") and (meant := _meant(name, value, policy)):
-                line = getattr(getattr(value, "__code__", None), "co_firstlineno", None)
-                place = f"{where.rpartition(':')[0]}:{line}: {type(policy).__name__}" if line else named
-                raise PolicyFileError(f"{place}.{name}: no such hook or declaration; did you mean {meant}? (else: _{name})")
+                place = _at(where, value, policy)
+                own = f"if it is your own, call it _{name}"
+                raise PolicyFileError(f"{place}.{name}: no such hook or declaration; did you mean {meant}? ({own})")
+
+
+def _at(where: str, value: object, policy: Policy) -> str:
+    """The class, with the line of a method of its own file rather than that of the class."""
+    file = where.rpartition(":")[0]
+    code = getattr(value, "__code__", None)
+    place = f"{file}:{code.co_firstlineno}" if code and code.co_filename == file else where
+    return f"{place}: {type(policy).__name__}"
 
 
 def _meant(name: str, value: object, policy: Policy) -> str | None:

@@ -315,7 +315,13 @@ def test_a_misspelt_hook_or_declaration_is_not_passed_over(own_folder, written, 
     name = written.removeprefix("def ").split("(")[0].split(" ")[0]
     message = complaint(own_folder, f"{GOOD}\n    {written}\n")
     line = 16 if "def" in written else 8  # of the method; of a switch, of the class
-    assert f"mine.py:{line}: Mine.{name}: no such hook or declaration; did you mean {meant}? (else: _{name})" in message
+    assert f"mine.py:{line}: Mine.{name}: no such hook or declaration; did you mean {meant}?" in message
+    assert message.endswith(f"(if it is your own, call it _{name})")
+
+
+def test_a_hook_with_other_arguments_is_told_with_its_own_line(own_folder):
+    message = complaint(own_folder, f"{GOOD}\n    def chunk(self, request, view): return 1\n")
+    assert "mine.py:16: Mine.chunk: takes other arguments; it is called as chunk(request, offered, view)" in message
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,14 @@ def test_a_policy_that_passed_its_check_is_marked(capsys, monkeypatch):
     assert "checked: it has a certificate\n" in told(capsys, "show", "mine")
 
 
+def test_the_check_that_is_proposed_has_the_predictor_and_the_folder_that_it_needs(capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
+    Path("other").mkdir()
+    Path("other/mine.py").write_text(ONE_OF_MINE.format(predicts=True))
+    proposed = "python -m twin check policy=mine policy_path=other predictor=oracle\n"
+    assert proposed in told(capsys, "show", "mine", "policy_path=other")
+
+
 def test_one_that_is_broken_is_one_line_and_the_others_are_there(capsys):
     dropped_in("mine", ONE_OF_MINE.format(predicts=False))
     dropped_in("broken", "x = 1\ndef y(:\n")
@@ -294,3 +302,9 @@ def test_a_run_imports_no_policy_but_its_own():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "['policies.sarathi', 'policies.longest']"
+
+
+def test_indented_code_in_a_description_stays_as_it_is_in_the_page(capsys):
+    page = told(capsys, "list", "format=markdown")
+    assert "    peak = max over i of  left_i * i + sum of has_j, j <= i " in page
+    assert "&lt;" not in "".join(line for line in page.splitlines() if line.startswith("    "))

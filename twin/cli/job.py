@@ -15,6 +15,7 @@ from twin.cli.compose import Composed
 from twin.cli.errors import UserError, naming
 from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
 from twin.cli.options import check_options
+from twin.cli.traits import missing_traits
 from twin.policy_assembly import Assembly, assemble, names_part
 from twin.policy_parameters import OF_EVERY_POLICY
 from twin.policy_parts import ROLES
@@ -108,6 +109,7 @@ def build(composed: Composed, command: str) -> Job:
     predictor_file, predictor = _predictor(config)
     notes += predictor_file.shadowed(config["policy_path"])
     trace = _trace(config)
+    notes += missing_traits(assembly, trace)
     cache, scheduler, rules, swap = (config[section] for section in ("cache", "scheduler", "policy", "swap"))
     with naming("scheduler"):
         limits = Limits(

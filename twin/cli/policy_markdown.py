@@ -43,12 +43,14 @@ def _section(entry: Entry) -> str:
 
 
 def _prose(text: str) -> list[str]:
-    """Paragraphs and lists as they are; a list has a blank line before it."""
+    """Paragraphs and lists as they are; a list has a blank line before it. Lines further in after a blank one are code."""
     lines: list[str] = []
+    code = False
     for line in text.split("\n"):
         if line.startswith("- ") and lines and lines[-1] and not lines[-1].startswith(("- ", "  ")):
             lines.append("")
-        lines.append(_escaped(line))
+        code = line.startswith("    ") and (code or not lines or not lines[-1]) or code and not line
+        lines.append(line if code else _escaped(line))
     return lines
 
 

@@ -1,5 +1,7 @@
 """`twin policy show NAME`: one policy in full."""
 
+import shlex
+
 from twin.cli.errors import UserError, naming
 from twin.cli.policy import parsed
 from twin.cli.policy_catalogue import Entry, entry_of, unknown
@@ -27,14 +29,17 @@ def main(words: list[str]) -> int:
     entry = entry_of(name, path)
     if entry.error:
         raise UserError(entry.error)
-    print("\n".join(_lines(entry)))
+    print("\n".join(_lines(entry, path)))
     return 0
 
 
-def _lines(entry: Entry) -> list[str]:
+def _lines(entry: Entry, path: str | None) -> list[str]:
     assert entry.found is not None
     parameters = [f"  policy.{name}={default or '?'}  {type_text}" for name, type_text, default in entry.parameters]
-    checked = "it has a certificate" if entry.checked else f"not in this form; python -m twin check policy={entry.name}"
+    check = f"python -m twin check policy={entry.name}"
+    check += f" policy_path={shlex.quote(path)}" if path else ""
+    check += " predictor=oracle" if entry.needs_prediction else ""
+    checked = "it has a certificate" if entry.checked else f"not in this form; {check}"
     return [
         f"{entry.name}: class {entry.found.policy.__name__} of {entry.found.file}",
         f"sha256 {entry.found.sha256}",
