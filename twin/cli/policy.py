@@ -1,47 +1,20 @@
 """`twin policy list | show | new`: what policies there are, one of them in full, a start for one's own."""
 
-from importlib import import_module
-
 from twin.cli.errors import UserError
+from twin.cli.subcommands import Subcommands
 from twin.nearest import nearest
 
-COMMANDS = {  # name: (module, what it does)
+SUBCOMMANDS = {
     "list": ("twin.cli.policy_list", "all policies: what they do, decide and need, their parameters"),
     "show": ("twin.cli.policy_show", "one policy in full: its description, parameters, file"),
     "new": ("twin.cli.policy_new", "write a commented start for a policy of one's own, which runs at once"),
 }
+COMMAND = Subcommands("policy", SUBCOMMANDS, "[NAME] [key=value ...]", "python -m twin policy new my_policy")
 
 
 def main(words: list[str]) -> int:
     """Runs the subcommand; returns the exit status."""
-    command = words[0] if words else None
-    if command in ("--help", "-h"):
-        print(overview())
-        return 0
-    if command not in COMMANDS:
-        what = "no subcommand" if command is None else f"there is no policy {command}{nearest(command, COMMANDS)}"
-        raise UserError(f"{what}; there are {', '.join(COMMANDS)}")
-    module = import_module(COMMANDS[command][0])
-    if "--help" in words or "-h" in words:
-        print(module.HELP, end="")
-        return 0
-    return int(module.main(words[1:]))
-
-
-def overview() -> str:
-    """What `twin policy --help` prints."""
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
-    return "\n".join(
-        [
-            "usage: python -m twin policy <subcommand> [NAME] [key=value ...]",
-            "",
-            *lines,
-            "",
-            "python -m twin policy <subcommand> --help shows its options",
-            "example: python -m twin policy new my_policy",
-        ]
-    )
+    return COMMAND.run(words)
 
 
 def parsed(words: list[str], places: tuple[str, ...], options: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
