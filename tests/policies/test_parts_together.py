@@ -119,7 +119,9 @@ def test_a_part_that_raises_is_named_with_its_line():
             raise KeyError("oh")
 
     setup, trace = small_setup(combined(Fcfs(), {"admission": Broken()}))
-    with pytest.raises(PolicyError, match=r"policy Fcfs\+Broken, plan 1 .*: test_parts.py:\d+ raised KeyError: 'oh'"):
+    with pytest.raises(
+        PolicyError, match=r"policy Fcfs\+Broken, plan 1 .*: test_parts_together.py:\d+ raised KeyError: 'oh'"
+    ):
         Simulation(setup, trace).run()
 
 
