@@ -1,17 +1,42 @@
 """A file that defines one class of a kind (a policy, a predictor): imported, and the class found in it."""
 
+import hashlib
 import importlib.util
 import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from twin.policy_code import their_code
+from twin.policy_code import said, their_code
 from twin.policy_parameters import PolicyFileError
 
 Base = TypeVar("Base")
+
+
+def from_file(file: Path, name: str, package: str | None, base: type[Base], noun: str) -> tuple[type[Base], str]:
+    """The class of the file, and the hash of its content; `package`: whose module `name` it is, where it comes with twin."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise PolicyFileError(f"{file}: {(error.strerror or str(error)).lower()}") from error
+    sha256 = hashlib.sha256(content).hexdigest()
+    module_name = f"{noun}_{name}_{sha256[:12]}" if package is None else f"{package}.{name}"
+    return only_class(imported(module_name, file, content), file, base, noun), sha256
+
+
+def from_entry_point(point: Any, where: str, base: type[Base]) -> tuple[type[Base], Path, str]:
+    """The class that an installed package's entry point names, its file and that file's hash; `where`: for messages."""
+    with their_code(where, "while it was imported"):
+        kind = point.load()
+    if not (inspect.isclass(kind) and issubclass(kind, base)):
+        raise PolicyFileError(f"{where} is no class derived from {base.__module__}.{base.__name__}")
+    try:
+        file = Path(inspect.getfile(kind))
+        return kind, file, hashlib.sha256(file.read_bytes()).hexdigest()
+    except (TypeError, OSError) as error:  # a class of no file
+        raise PolicyFileError(f"{where}: its file cannot be read: {said(error)}") from error
 
 
 def imported(module_name: str, file: Path, content: bytes) -> ModuleType:

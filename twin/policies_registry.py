@@ -4,13 +4,11 @@ Where it is looked for is in `twin.policy_sources`. Nothing is registered by han
 imported.
 """
 
-import hashlib
-import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twin.class_file import check_docstring, constructor_at, imported, line_of, only_class
+from twin.class_file import check_docstring, constructor_at, from_entry_point, from_file, line_of
 from twin.policy import Policy
 from twin.policy_code import said, their_code
 from twin.policy_declarations import check_declarations
@@ -76,28 +74,12 @@ def _in_words(place: Source) -> str:
 
 
 def _from_file(place: Source, file: Path) -> PolicyFile:
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise PolicyFileError(f"{file}: {(error.strerror or str(error)).lower()}") from error
-    sha256 = hashlib.sha256(content).hexdigest()
-    module_name = f"policies.{place.name}" if place.built_in else f"policy_{place.name}_{sha256[:12]}"
-    policy = only_class(imported(module_name, file, content), file, Policy, "policy")
+    policy, sha256 = from_file(file, place.name, "policies" if place.built_in else None, Policy, "policy")
     return _checked(place, policy, file, sha256)
 
 
 def _from_entry_point(place: Source) -> PolicyFile:
-    where = f"policy={place.name}: {place}"
-    with their_code(where, "while it was imported"):
-        policy = place.point.load()
-    if not (inspect.isclass(policy) and issubclass(policy, Policy)):
-        raise PolicyFileError(f"{where} is no class derived from twin.policy.Policy")
-    try:
-        file = Path(inspect.getfile(policy))
-        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-    except (TypeError, OSError) as error:  # a class of no file
-        raise PolicyFileError(f"{where}: its file cannot be read: {said(error)}") from error
-    return _checked(place, policy, file, sha256)
+    return _checked(place, *from_entry_point(place.point, f"policy={place.name}: {place}", Policy))
 
 
 def _checked(place: Source, policy: type[Policy], file: Path, sha256: str) -> PolicyFile:

@@ -54,7 +54,7 @@ def innermost(error: BaseException) -> str:
     found, step = "", error.__traceback__
     while step is not None:
         file = step.tb_frame.f_code.co_filename
-        if file != __file__ and "importlib" not in file and not file.endswith("policies_registry.py"):
+        if file != __file__ and "importlib" not in file and not file.endswith("class_file.py"):
             found = f" ({file}:{step.tb_lineno})"
         step = step.tb_next
     return found

@@ -5,13 +5,11 @@ come with the package, and entry points of the group `twin.predictors`. Nothing 
 one asked for is imported.
 """
 
-import hashlib
-import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twin.class_file import check_docstring, constructor_at, imported, line_of, only_class
+from twin.class_file import check_docstring, constructor_at, from_entry_point, from_file, line_of
 from twin.nearest import nearest
 from twin.policy_code import said, their_code
 from twin.policy_declarations import takes
@@ -98,28 +96,13 @@ def names(policy_path: str | Path | None = None) -> list[str]:
 
 
 def _from_file(name: str, file: Path) -> PredictorFile:
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise PolicyFileError(f"{file}: {(error.strerror or str(error)).lower()}") from error
-    sha256 = hashlib.sha256(content).hexdigest()
-    module_name = f"twin.predictors.{name}" if file.parent == BUILT_IN else f"predictor_{name}_{sha256[:12]}"
-    predictor = only_class(imported(module_name, file, content), file, Predictor, "predictor")
+    package = "twin.predictors" if file.parent == BUILT_IN else None
+    predictor, sha256 = from_file(file, name, package, Predictor, "predictor")
     return _checked(name, predictor, file, sha256)
 
 
 def _from_entry_point(name: str, point: Any) -> PredictorFile:
-    where = f"predictor={name}: {_of(point)}"
-    with their_code(where, "while it was imported"):
-        predictor = point.load()
-    if not (inspect.isclass(predictor) and issubclass(predictor, Predictor)):
-        raise PolicyFileError(f"{where} is no class derived from twin.predictor.Predictor")
-    try:
-        file = Path(inspect.getfile(predictor))
-        sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-    except (TypeError, OSError) as error:  # a class of no file
-        raise PolicyFileError(f"{where}: its file cannot be read: {said(error)}") from error
-    return _checked(name, predictor, file, sha256)
+    return _checked(name, *from_entry_point(point, f"predictor={name}: {_of(point)}", Predictor))
 
 
 def _checked(name: str, predictor: type[Predictor], file: Path, sha256: str) -> PredictorFile:

@@ -23,7 +23,7 @@ class Subcommands:
         if name in ("--help", "-h"):
             print(self.overview())
             return 0
-        if name not in self.modules:
+        if name is None or name not in self.modules:
             what = "no subcommand" if name is None else f"there is no {self.command} {name}{nearest(name, self.modules)}"
             raise UserError(f"{what}; there are {', '.join(self.modules)}")
         module = import_module(self.modules[name][0])
