@@ -142,11 +142,13 @@ class Scheduler:
     def _by_policy(self) -> Batch:
         state = self.state
         assert self.policy.schedule is not None
+        kept = len(state.kept)
         plan = self.policy.schedule(state.view)
         if not isinstance(plan, Plan):
             raise IllegalPlan(f"schedule() must return a Plan, not {plan!r}")
         batch = plan._step.batch()
         self.must_ask = bool(batch.chunks or batch.preempted or batch.rejected or state.prefills or state.ending)
+        self.must_ask |= len(state.kept) < kept  # blocks came free, maybe after somebody was refused
         if (state.waiting or state.swapped) and not self.must_ask:
             self.refusal = NO_ROOM
         return batch
