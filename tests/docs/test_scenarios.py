@@ -12,7 +12,7 @@ from twin.sim import scenario_file
 SECTIONS = {
     "cache": scenario_file.CACHE,
     "scheduler": scenario_file.SCHEDULER,
-    "policy": {"name", "preempt_for_seat", *scenario_file.PARTS_OF_POLICY},
+    "policy": {"name", "preempt_for_seat", *scenario_file.ROLES},
     "swap": scenario_file.SWAP,
 }
 
