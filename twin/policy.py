@@ -14,9 +14,10 @@ knows no true output length, no wall clock and no live object of the core.
 A policy that wants everything overrides `schedule(view) -> Plan` and puts the step together itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 
@@ -236,9 +237,9 @@ class Plan:
         return self._step.budget
 
     @property
-    def tokens(self) -> dict[RequestView, int]:
-        """Who gets how much so far."""
-        return {request.view: tokens for request, tokens in self._step.all_given().items()}
+    def tokens(self) -> Mapping[RequestView, int]:
+        """Who gets how much so far; to give is `take`."""
+        return MappingProxyType({request.view: tokens for request, tokens in self._step.all_given().items()})
 
     @property
     def empty(self) -> bool:

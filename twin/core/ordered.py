@@ -77,8 +77,15 @@ class Sorted(Members):
     def head(self) -> Request | None:
         heap = self.heap
         while heap and self.get(heap[0][-1]) is not heap[0]:
-            heappop(heap)
+            try:
+                heappop(heap)
+            except (TypeError, ValueError) as error:
+                raise PolicyError(f"order() returned keys of waiting requests that do not compare ({error})") from error
         return heap[0][-1] if heap else None
+
+    def head_as_it_stands(self) -> Request | None:
+        """The head without a comparison of keys; None if the dead would have to be dropped first."""
+        return self.heap[0][-1] if self.heap and self.get(self.heap[0][-1]) is self.heap[0] else None
 
     def heads(self) -> list[Request]:
         head = self.head()
