@@ -129,6 +129,21 @@ def test_a_policy_that_ends_the_process():
     assert "the process ended in the middle of it, with status 0" in said(child.results[-1])
 
 
+def test_a_copy_of_the_process_is_refused():
+    (child,) = in_a_process("copies_the_process", "adversarial")
+    assert "it copies its process: os.fork() at copies_the_process.py:12" in said(child.results[-1])
+
+
+def test_what_is_no_event_ends_the_process_with_a_message():
+    (child,) = in_a_process("writes_to_descriptors", "adversarial")
+    assert "it writes to a file descriptor that is not its own" in said(child.results[-1])
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_process():
+    (child,) = in_a_process("leaves_a_thread", "steady overload")
+    assert child.done and child.process is not None and child.process.returncode == 0
+
+
 def test_there_is_no_bad_policy_without_a_test():
     text = Path(__file__).read_text(encoding="utf-8")
     assert [path.stem for path in BAD.glob("[!_]*.py") if f'"{path.stem}"' not in text] == []

@@ -2,6 +2,8 @@
 
 import datetime
 import random
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -23,8 +25,8 @@ def test_who_is_watched_is_refused_with_file_and_line():
     "ask",
     [
         lambda: time.monotonic(),
-        lambda: datetime.datetime.now(),
-        lambda: datetime.date.today(),
+        lambda: __import__("datetime", globals()).datetime.now(),
+        lambda: __import__("datetime", globals()).date.today(),
         lambda: random.random(),
         lambda: random.Random(),
     ],
@@ -38,6 +40,12 @@ def test_a_seed_is_welcome_and_gives_the_usual_draws():
     usual = random.Random(7).random()
     with Watch(HERE).on():
         assert random.Random(7).random() == usual
+
+
+def test_an_extension_module_built_on_datetime_can_be_imported():
+    code = "from twin.check.watch import Watch\nwith Watch(set()).on():\n    import pandas\nprint(pandas.Timestamp(0).year)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout.strip()) == (0, "1970"), done.stderr
 
 
 def test_others_notice_nothing_and_afterwards_nobody_does():

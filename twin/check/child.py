@@ -22,7 +22,10 @@ import signal
 import sys
 from dataclasses import asdict
 from time import perf_counter
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from twin.check.subject import Subject
 
 MOST_MEMORY = 8 << 30  # bytes: a policy that fills all memory is told so rather than the machine brought down
 
@@ -32,8 +35,11 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     events = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the policy prints must not be read as events
+    os.register_at_fork(after_in_child=lambda: os._exit(1))  # a copy would say everything a second time
     _limit_memory()
     Worker(json.loads(sys.stdin.readline()), events).work()
+    sys.stderr.flush()
+    os._exit(0)  # threads that the policy has begun are not waited for
 
 
 class Worker:
@@ -50,7 +56,7 @@ class Worker:
         from twin.check.watch import Watch
 
         try:
-            with Watch(_folders(self.subject.policy_path)).on() as watch:
+            with Watch(_folders(self.subject)).on() as watch:
                 self.tell("import")
                 try:
                     watch.folders |= {os.path.dirname(file) for file in self.subject.files}
@@ -104,11 +110,13 @@ class Worker:
         self.events.write(json.dumps(event) + "\n")
 
 
-def _folders(policy_path: str | None) -> set[str]:
-    from twin.policy_sources import BUILT_IN, folders
+def _folders(subject: Subject) -> set[str]:
+    from twin.policy_sources import BUILT_IN, folders, source
 
     try:
-        return {str(folder) for folder in folders(policy_path)}
+        file = source(subject.name, subject.policy_path).file
+        own = set() if file is None else {str(file.parent)}
+        return own | {str(folder) for folder in folders(subject.policy_path)}
     except ValueError:  # it will be said when the policy is looked for
         return {str(BUILT_IN)}
 

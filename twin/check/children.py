@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import IO, Any
 
@@ -17,6 +19,7 @@ from twin.check.hang import where_it_hung
 from twin.check.result import Result
 from twin.check.subject import Subject
 
+END_S = 5.0  # for a process that has said all
 GRACE_S = 30.0  # beyond the limit of a scenario, for a process that does not even end itself
 START = "import sys; sys.path[:] = {path!r}; from twin.check.child import main; main()"
 
@@ -32,6 +35,7 @@ class Child:
     subject: dict[str, Any] | None = None
     bad: str | None = None
     done: bool = False
+    garbled: bool = False  # it said what is no event
     check: str = ""  # under way
     scenario: str = ""
     content: dict[str, Any] | None = None
@@ -57,7 +61,9 @@ class Child:
         self.errors.seek(0)
         text = self.errors.read()
         hung = where_it_hung(text, self.files)
-        if hung is not None:
+        if self.garbled:
+            message = "it writes to a file descriptor that is not its own"
+        elif hung is not None:
             message = f"it does not come back: after {limit_s:g} s it was {hung}"
         else:
             last = text.strip().splitlines()[-1:] or ["something in it leaves the process, or fills all memory"]
@@ -91,8 +97,7 @@ def run(
                 continue
             if event is None:
                 running -= 1
-                assert child.process is not None
-                child.process.wait()
+                _kill(child, patience_s=0.0 if child.garbled else END_S)
                 child.ended(limit_s)
                 continue
             child.heard(event)
@@ -112,7 +117,7 @@ def _start(
     child.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
     child.process = subprocess.Popen(
         [sys.executable, "-c", START.format(path=sys.path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=child.errors, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=child.errors, text=True, start_new_session=True,
         env={**os.environ, "PYTHONHASHSEED": child.hash_seed},
     )  # fmt: skip
     task = {"work": child.work, "subject": asdict(subject), "quick": quick, "limit_s": limit_s}
@@ -123,13 +128,26 @@ def _start(
 
 
 def _read(child: Child, events: queue.Queue[Any]) -> None:
+    """To its last event: processes that the policy has started may hold the pipe open for longer."""
     assert child.process is not None and child.process.stdout is not None
     for line in child.process.stdout:
-        events.put((child, json.loads(line)))
+        try:
+            event = json.loads(line)
+            is_last = "done" in event or "bad" in event
+            events.put((child, dict(event)))
+        except (ValueError, TypeError):
+            child.garbled = is_last = True
+        if is_last:
+            break
     events.put((child, None))
 
 
-def _kill(child: Child) -> None:
-    if child.process is not None and child.process.poll() is None:
-        child.process.kill()
-        child.process.wait()
+def _kill(child: Child, patience_s: float = 0.0) -> None:
+    """End it, with all that it has started; it may take so long to do so itself."""
+    if child.process is None or child.process.returncode is not None:
+        return
+    with suppress(subprocess.TimeoutExpired):
+        child.process.wait(patience_s)
+    with suppress(ProcessLookupError):
+        os.killpg(child.process.pid, signal.SIGKILL)
+    child.process.wait()

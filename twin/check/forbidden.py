@@ -1,6 +1,7 @@
-"""What a policy may not ask: the clock, chance without a seed. By full dotted name, with what it should do instead."""
+"""What a policy may not ask: the clock, chance without a seed, copies of its process; and what to do instead."""
 
 CLOCK = "a policy gets the time as view.now"
+COPY = "the copy would go on scheduling too"
 CHANCE = "draw from random.Random(seed) of its own, seeded by a parameter and the request's id"
 
 CLOCKS = {
@@ -25,6 +26,7 @@ CHANCES = {
         "poisson", "random_sample",
     ),
 }  # fmt: skip
+COPIES = {"os": ("fork", "forkpty")}
 SEEDED = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")  # fine with a seed
 
 
@@ -35,4 +37,6 @@ def words_for(name: str, with_seed: bool = False) -> str | None:
         return f"reads the clock: {name}; {CLOCK}"
     if thing in CHANCES.get(module, ()) or (name in SEEDED and not with_seed):
         return f"draws without a seed: {name}; {CHANCE}"
+    if thing in COPIES.get(module, ()):
+        return f"copies its process: {name}; {COPY}"
     return None

@@ -1,11 +1,13 @@
 """While a policy is watched, a call of the clock or of chance without a seed from its own code raises `Forbidden`.
 
 The functions are replaced in their modules before the policy is imported, so that `from time import perf_counter` gets the
-replacement too. Whoever else calls them notices nothing.
+replacement too. Whoever else calls them notices nothing. The classes of `datetime` are built into extension modules (that
+of pandas does not survive another one), so that module stays as it is, and who is watched imports a copy of it.
 """
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import importlib
 import random
@@ -13,9 +15,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from twin.check.forbidden import CHANCES, CLOCKS, words_for
+from twin.check.forbidden import CHANCES, CLOCKS, COPIES, words_for
 
 
 class Forbidden(Exception):
@@ -59,7 +62,7 @@ class Watch:
 
     def _replacements(self) -> list[tuple[Any, str, Any]]:
         functions = []
-        for module_name, names in {**CLOCKS, **CHANCES}.items():
+        for module_name, names in (*CLOCKS.items(), *CHANCES.items(), *COPIES.items()):
             if "." in module_name:
                 continue  # classes, below; and numpy, of which the reading of the source is enough
             module = importlib.import_module(module_name)
@@ -67,8 +70,18 @@ class Watch:
                 original = getattr(module, name, None)
                 if original is not None and not isinstance(original, type):
                     functions.append((module, name, self._watched(f"{module_name}.{name}", original)))
-        classes = [(datetime, "datetime", self._datetime()), (datetime, "date", self._date())]
-        return [*functions, *classes, (random, "Random", self._random())]
+        return [*functions, (random, "Random", self._random()), (builtins, "__import__", self._import())]
+
+    def _import(self) -> Callable[..., Any]:
+        usual, copy = builtins.__import__, ModuleType("datetime")
+        vars(copy).update(vars(datetime), datetime=self._datetime(), date=self._date())
+
+        def watched_import(name: str, globals: Any = None, *rest: Any, **more: Any) -> Any:
+            module = usual(name, globals, *rest, **more)
+            own = module is datetime and str(Path((globals or {}).get("__file__") or "").parent) in self.folders
+            return copy if own else module
+
+        return watched_import
 
     def _datetime(self) -> type:
         watch = self
