@@ -50,8 +50,8 @@ class Andes(Policy):
         per_request_s: float = 0.0002,
     ) -> None:
         for name, value in (("reading_tokens_per_s", reading_tokens_per_s), ("interval_s", interval_s), ("step_s", step_s)):
-            if not 0 < value < inf:
-                raise ValueError(f"{name} must be above 0, not {value}")
+            if not 1e-9 <= value <= 1e9:
+                raise ValueError(f"{name} must be above 0, 1e-9 to 1e9, not {value}")
         if not 0 <= ttft_s < inf:
             raise ValueError(f"ttft_s must be 0 or more seconds, not {ttft_s}")
         if not ttft_s < horizon_s < inf:
@@ -60,8 +60,8 @@ class Andes(Policy):
             raise ValueError(f"max_preemptions must be 0 or more, not {max_preemptions}")
         if candidates < 2:
             raise ValueError(f"candidates must be 2 or more requests, not {candidates}")
-        if not 0 <= per_request_s < inf:
-            raise ValueError(f"per_request_s must be 0 or more seconds, not {per_request_s}")
+        if per_request_s and not 1e-9 <= per_request_s <= 1e9:
+            raise ValueError(f"per_request_s must be 0 or more seconds, and if more 1e-9 to 1e9, not {per_request_s}")
         self.ttft_s, self.reading, self.interval_s, self.horizon_s = ttft_s, reading_tokens_per_s, interval_s, horizon_s
         self.max_preemptions, self.each_end = max_preemptions, candidates // 2
         self.step_s, self.per_request_s = step_s, per_request_s
@@ -112,7 +112,7 @@ class Andes(Policy):
             self.next.popleft()
         if self.next:
             return self.next[0]
-        return view.swapped[0] if view.num_swapped else self.pick(view)
+        return view.swapped_head or self.pick(view)
 
     # --- the choice
 

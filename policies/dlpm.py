@@ -3,8 +3,6 @@
 from bisect import bisect_left, insort
 from heapq import heappop, heappush, heapreplace
 from itertools import count
-from math import inf
-
 from twin.policy import Policy, RequestView
 
 EVER = 1 << 60  # steps
@@ -36,8 +34,8 @@ class Dlpm(Policy):
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")
         for name, value in (("prompt_weight", prompt_weight), ("output_weight", output_weight)):
-            if not 0 <= value < inf:
-                raise ValueError(f"{name} must be 0 or more, not {value}")
+            if value and not 1e-6 <= value <= 1e6:  # beyond, counters are no numbers any more
+                raise ValueError(f"{name} must be 0 or more, and if more 1e-6 to 1e6, not {value}")
         self.quantum, self.window = quantum_tokens, window
         self.prompt_weight, self.output_weight = prompt_weight, output_weight
         self.users: dict[str | None, _User] = {}

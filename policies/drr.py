@@ -31,8 +31,8 @@ class Drr(Policy):
         if quantum_tokens < 1:
             raise ValueError(f"quantum_tokens must be 1 or more tokens, not {quantum_tokens}")
         for name, value in (("prompt_weight", prompt_weight), ("output_weight", output_weight)):
-            if not 0 <= value < inf:
-                raise ValueError(f"{name} must be 0 or more, not {value}")
+            if value and not 1e-6 <= value <= 1e6:  # beyond, counters are no numbers any more
+                raise ValueError(f"{name} must be 0 or more, and if more 1e-6 to 1e6, not {value}")
         self.quantum, self.prompt_weight, self.output_weight = quantum_tokens, prompt_weight, output_weight
         self.users: dict[str | None, _User] = {}
         self.line: list[tuple[int, int, int, _User]] = []  # heap by (round, place) of the turn in which each can come in

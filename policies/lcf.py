@@ -2,8 +2,6 @@
 
 from heapq import heappop, heappush, heapreplace
 from itertools import count
-from math import inf
-
 from twin.policy import Policy, RequestView
 
 EVER = 1 << 60  # steps
@@ -26,8 +24,8 @@ class Lcf(Policy):
 
     def __init__(self, prompt_weight: float = 1.0, output_weight: float = 2.0) -> None:
         for name, value in (("prompt_weight", prompt_weight), ("output_weight", output_weight)):
-            if not 0 <= value < inf:
-                raise ValueError(f"{name} must be 0 or more, not {value}")
+            if value and not 1e-6 <= value <= 1e6:  # beyond, counters are no numbers any more
+                raise ValueError(f"{name} must be 0 or more, and if more 1e-6 to 1e6, not {value}")
         self.prompt_weight, self.output_weight = prompt_weight, output_weight
         self.accounts: dict[str | None, _Account] = {}
         self.line: list[tuple[float, float, str, int, _Account]] = []  # heap of users by counter; see `pick`

@@ -59,7 +59,7 @@ class PrefillFirst(Policy):
                 continue
             while not plan.take(request) and lacks_blocks(request, plan):
                 plan.preempt(plan.victim())
-        while plan.budget and view.num_swapped and not plan.preempted and plan.take(swapped := view.swapped[0]):
+        while plan.budget and not plan.preempted and (swapped := view.swapped_head) and plan.take(swapped):
             self.begun[swapped] = None
 
 

@@ -48,4 +48,4 @@ class Sarathi(Policy):
 
 
 def first_in_line(view):
-    return view.swapped[0] if view.num_swapped else view.head
+    return view.swapped_head or view.head

@@ -30,8 +30,8 @@ class Slack(Policy):
     needs_prediction = True
 
     def __init__(self, per_token_s: float = 0.02, preemptive: bool = False) -> None:
-        if not 0 < per_token_s < inf:
-            raise ValueError(f"per_token_s must be above 0 seconds, not {per_token_s}")
+        if not 1e-9 <= per_token_s <= 1e9:
+            raise ValueError(f"per_token_s must be above 0 seconds, 1e-9 to 1e9, not {per_token_s}")
         self.per_token_s = per_token_s
         self.preempts = preemptive
 

@@ -46,8 +46,8 @@ class Vtc(Policy):
         cost: Literal["linear", "profiled"] = "linear",
     ) -> None:
         for name, value in (("prompt_weight", prompt_weight), ("output_weight", output_weight)):
-            if not 0 <= value < inf:
-                raise ValueError(f"{name} must be 0 or more, not {value}")
+            if value and not 1e-6 <= value <= 1e6:  # beyond, counters are no numbers any more
+                raise ValueError(f"{name} must be 0 or more, and if more 1e-6 to 1e6, not {value}")
         self.prices = PROFILED if cost == "profiled" else (prompt_weight, output_weight, 0.0, 0.0, 0.0)
         self.weights = user_weights(weights)
         self.needs_prediction = predict
@@ -239,8 +239,8 @@ def user_weights(text: str) -> dict[str | None, float]:
             weight = float(number)
         except ValueError:
             weight = 0.0
-        if not user or not 0 < weight < inf:
-            raise ValueError(f"weights must be user:weight, comma between them, weights above 0, not {part.strip()!r}")
+        if not user or not 1e-6 <= weight <= 1e6:
+            raise ValueError(f"weights must be user:weight, comma between them, weights 1e-6 to 1e6, not {part.strip()!r}")
         if user in weights:
             raise ValueError(f"weights must name a user once, not {user} twice")
         weights[user] = weight

@@ -1,7 +1,5 @@
 """Weighted fair queueing: each request gets the virtual time at which it would end if the users shared the server."""
 
-from math import inf
-
 from twin.policy import Policy, RequestView
 
 
@@ -34,8 +32,8 @@ class Wfq(Policy):
         assumed_output_tokens: int = 256,
     ) -> None:
         for name, value in (("prompt_weight", prompt_weight), ("output_weight", output_weight)):
-            if not 0 <= value < inf:
-                raise ValueError(f"{name} must be 0 or more, not {value}")
+            if value and not 1e-6 <= value <= 1e6:  # beyond, counters are no numbers any more
+                raise ValueError(f"{name} must be 0 or more, and if more 1e-6 to 1e6, not {value}")
         if assumed_output_tokens < 1:
             raise ValueError(f"assumed_output_tokens must be 1 or more tokens, not {assumed_output_tokens}")
         self.prompt_weight, self.output_weight = prompt_weight, output_weight
@@ -77,8 +75,8 @@ def user_weights(text: str) -> dict[str | None, float]:
             weight = float(number)
         except ValueError:
             weight = 0.0
-        if not user or not 0 < weight < inf:
-            raise ValueError(f"weights must be user:weight, comma between them, weights above 0, not {part.strip()!r}")
+        if not user or not 1e-6 <= weight <= 1e6:
+            raise ValueError(f"weights must be user:weight, comma between them, weights 1e-6 to 1e6, not {part.strip()!r}")
         if user in weights:
             raise ValueError(f"weights must name a user once, not {user} twice")
         weights[user] = weight

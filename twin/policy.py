@@ -202,6 +202,7 @@ class SystemView:
     num_swapped = property(lambda self: len(self._state.swapped))
     num_paused = property(lambda self: len(self._state.paused))
     head = property(lambda self: self._state.head_view(), doc="who is first in the waiting queue, or None")
+    swapped_head = property(lambda self: self._state.swapped_head_view(), doc="who of the swapped comes back first, or None")
     running = property(lambda self: [request.view for request in self._state.running])
     prefills = property(
         lambda self: [request.view for request in self._state.prefills],

@@ -225,6 +225,10 @@ class State:
             (self.waiting if request.state == WAITING else self.swapped).reorder(request)
             self.reordered = True
 
+    def swapped_head_view(self) -> RequestView | None:
+        head = self.swapped.first()
+        return None if head is None else head.view
+
     def begin_plan(self) -> PlannedStep:
         return PlannedStep(self)
 

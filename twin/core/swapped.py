@@ -33,7 +33,9 @@ class Swapped(list[Request]):
             self.by_order.reorder(request)
 
     def first(self) -> Request | None:
-        return self[0] if self.by_order is None else self.by_order.head()
+        if self.by_order is not None:
+            return self.by_order.head()
+        return self[0] if self else None
 
     def last_first(self, some: Collection[Request]) -> list[Request]:
         """Of some requests those that are here, the last in line first."""
