@@ -14,9 +14,9 @@ HOST_SHARE = 0.1  # of the host's blocks must be free for a request to push othe
 class Mlfq(Policy):
     """Short jobs first without knowing who is short: who has run for long falls from queue to queue, preempted at any step.
 
-    Source: FastServe (Wu et al., "Fast Distributed Inference Serving for Large Language Models", arXiv 2305.05920, 2023), and
-    its code. Queue p has a quantum of q0 · ratio^p seconds and goes before queue p + 1; inside a queue it is first come, first
-    served. It decides
+    Source: FastServe (Wu et al., "Fast Distributed Inference Serving for Large Language Models", arXiv 2305.05920, 2023),
+    and its code. Queue p has a quantum of q0 · ratio^p seconds and goes before queue p + 1; inside a queue it is first come,
+    first served. It decides
 
     - where a request joins: not the highest queue but the first whose quantum covers the time of its prompt (skip-join:
       else a long prompt would be preempted before its first token);
