@@ -3,6 +3,7 @@
 from bisect import bisect_left, insort
 from heapq import heappop, heappush, heapreplace
 from itertools import count
+
 from twin.policy import Policy, RequestView
 
 EVER = 1 << 60  # steps

@@ -2,7 +2,7 @@
 
 from heapq import heappop, heappush, heapreplace
 from itertools import count
-from math import ceil, inf
+from math import ceil
 
 from twin.policy import Policy, RequestView
 

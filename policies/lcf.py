@@ -2,6 +2,7 @@
 
 from heapq import heappop, heappush, heapreplace
 from itertools import count
+
 from twin.policy import Policy, RequestView
 
 EVER = 1 << 60  # steps

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from heapq import heappop, heappush, heapreplace
 from itertools import count
-from math import ceil, inf, sqrt
+from math import ceil, sqrt
 from typing import Literal
 
 from twin.policy import Policy, RequestView

@@ -3,7 +3,7 @@
 from twin.check.adversarial import all_scenarios, scenarios
 from twin.check.playing import play
 from twin.check.pressure import SYSTEMS
-from twin.check.scenario_text import scenario_text
+from twin.check.scenario_text import scenario_text, write
 from twin.check.subject import Subject
 from twin.check.systems import random_system
 from twin.sim.scenario import load
@@ -61,3 +61,9 @@ def test_a_scenario_is_written_as_a_file_that_can_be_played(tmp_path):
     assert file.read_text().startswith("# why it failed\n")
     meant = subject.scenario(content)[0]
     assert vars(read) | {"latency": vars(read.latency)} == vars(meant) | {"latency": vars(meant.latency)}
+
+
+def test_a_scenario_is_written_whatever_the_policy_says(tmp_path: Path):
+    """Half a surrogate pair is no text that could be encoded."""
+    file = write(tmp_path, "a burst", random_system("any"), "it raised RuntimeError: \udc80")
+    assert r"\udc80" in file.read_text(encoding="utf-8")

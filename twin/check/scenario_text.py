@@ -29,5 +29,5 @@ def write(folder: Path, scenario: str, content: dict[str, Any], why: str) -> Pat
     path = folder / f"{re.sub('[^a-z0-9]+', '-', scenario.lower()).strip('-')}.yaml"
     folder.mkdir(parents=True, exist_ok=True)
     with writing(path) as file:
-        file.write(scenario_text(content, why).encode())
+        file.write(scenario_text(content, why).encode(errors="backslashreplace"))
     return path
