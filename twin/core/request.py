@@ -183,7 +183,9 @@ class Request:
 
     def count_private_blocks(self) -> int:
         pool = self.pool
-        return sum(block is not None and pool.references(block) == 1 for block in self.block_table) if pool else 0
+        if pool is None or not pool.extra_owners:  # nobody shares anything
+            return len(self.block_table) - len(self.host_blocks or ())
+        return sum(block is not None and pool.references(block) == 1 for block in self.block_table)
 
     def count_cached_tokens(self) -> int:
         if self.state != WAITING or self.pool is None:

@@ -56,7 +56,11 @@ def _written_and_private(state: State, request: Request) -> list[int] | None:
     """Indices of the blocks that would move; None if nothing is written."""
     pool, table = state.pool, request.block_table
     written = blocks_for(request.settled_computed, pool.block_size)
-    return [index for index in range(written) if pool.references(table[index]) == 1] if written else None
+    if not written:
+        return None
+    if not pool.extra_owners:  # nobody shares anything
+        return list(range(written))
+    return [index for index in range(written) if pool.references(table[index]) == 1]
 
 
 def _return_promised(state: State, request: Request) -> None:
