@@ -1,5 +1,7 @@
 """The random systems: the same for every policy, and hard enough."""
 
+from pathlib import Path
+
 from twin.check.adversarial import all_scenarios, scenarios
 from twin.check.playing import play
 from twin.check.pressure import SYSTEMS
