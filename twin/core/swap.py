@@ -141,6 +141,7 @@ def move_in(state: State, request: Request) -> bool:
         return False
     state.parked_tokens += request.settled_computed - tokens_on_device(request)
     _fetch(state, request, away)
+    state.pool.register_rest(request, request.hashed_blocks)  # as when it was preempted: it may yet be given up
     state.pool.free_host += away.values()
     request.host_blocks = {}
     state.kept[request] = None
