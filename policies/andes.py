@@ -1,7 +1,7 @@
 """Who reads along and would miss the next words goes first: Andes."""
 
 from collections import deque
-from itertools import chain
+from itertools import chain, islice
 from math import inf
 
 from twin.policy import Plan, Policy, RequestView
@@ -154,22 +154,24 @@ class Andes(Policy):
 
     def best(self, in_order, gains, view):
         """The batch with the largest sum of gains, of those that are worth trying, and how many may run."""
-        full = self.packed(in_order, view.limits.max_num_seqs, view)
+        full = self.packed(in_order, view)
         size = int((1 / self.reading - self.step_s) / self.per_request_s + 1e-9) if self.per_request_s else len(full)
         if not 1 <= size < len(full):
             return full, inf
-        fast = self.packed(in_order, size, view)
+        fast = dict.fromkeys(islice(full, size))  # packed in the same order
         slowed = 1 / (self.reading * (self.step_s + self.per_request_s * len(full)))
         total = sum(gains.get(request, 0.0) for request in full) * min(1.0, slowed)
         return (fast, size) if sum(gains.get(request, 0.0) for request in fast) > total else (full, inf)
 
-    def packed(self, in_order, size, view):
+    def packed(self, in_order, view):
         """As many of them as fit, in order; one that is too long is passed over."""
         room = view.free_blocks + sum(request.blocks for request in in_order if request.state == "running")
         batch: dict[RequestView, None] = {}
         for request in in_order:
+            if len(batch) == view.limits.max_num_seqs:
+                break
             needed = blocks_needed(request, view.limits.block_size)
-            if len(batch) < size and (needed <= room or (not batch and request.state == "running")):
+            if needed <= room or (not batch and request.state == "running"):
                 batch[request] = None
                 room -= needed
         return batch
