@@ -169,3 +169,28 @@ def test_a_whole_plan_serves_all() -> None:
     drive = Drive(*requests, policy=Scripted(*[take_all] * 9), rules=Rules(), num_blocks=99)
     drive.drain()
     assert all(finished_with(request, 4) for request in requests)
+
+
+def test_all_decodes_are_taken_at_once_and_count_as_given() -> None:
+    """Two requests of three tokens decode: two of the budget's tokens, a token each, and neither can be given another."""
+    seen: list[Any] = []
+
+    def second(plan: Plan, view: Any) -> None:
+        before = plan.budget
+        seen.extend([plan.take_decodes(), before - plan.budget, [*plan.tokens.values()], plan.empty, plan.take_decodes()])
+        with pytest.raises(IllegalPlan, match="once: a has 1 already"):
+            plan.take(view.running[0])
+        plan.preempt(view.running[1], "recompute")
+        seen.append(before - plan.budget)
+
+    drive = two_steps(second)
+    assert drive.step().scheduled == {"a": 1}
+    assert seen == [True, 2, [1, 1], False, False, 1]
+
+
+def test_what_a_plan_has_given_is_to_be_read() -> None:
+    def write(plan: Plan, view: Any) -> None:
+        plan.tokens[view.waiting[0]] = 4  # type: ignore[index]
+
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        Drive(Request("a", 0, 4, 1), policy=Scripted(write), num_blocks=8).step()
