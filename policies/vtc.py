@@ -6,7 +6,7 @@ from itertools import count
 from math import ceil, sqrt
 from typing import Literal
 
-from twin.policy import Policy, RequestView
+from twin.policy import Policy, RequestView, user_weights
 
 PROFILED = (2.1, 1.0, 0.04, 0.032, 11.46)  # prices of p, q, p·q, q² and 1; in units of a tenth of a millisecond
 ALIVE = ("running", "waiting", "swapped")
@@ -228,20 +228,3 @@ class _Account:
         if tokens < predicted:
             self.charge(request, predicted, tokens)
         return tokens < predicted
-
-
-def user_weights(text: str) -> dict[str | None, float]:
-    """Of "alice:2,bob:0.5": a number a user."""
-    weights: dict[str | None, float] = {}
-    for part in text.split(",") if text else ():
-        user, _, number = part.strip().rpartition(":")
-        try:
-            weight = float(number)
-        except ValueError:
-            weight = 0.0
-        if not user or not 1e-6 <= weight <= 1e6:
-            raise ValueError(f"weights must be user:weight, comma between them, weights 1e-6 to 1e6, not {part.strip()!r}")
-        if user in weights:
-            raise ValueError(f"weights must name a user once, not {user} twice")
-        weights[user] = weight
-    return weights

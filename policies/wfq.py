@@ -1,6 +1,6 @@
 """Weighted fair queueing: each request gets the virtual time at which it would end if the users shared the server."""
 
-from twin.policy import Policy, RequestView
+from twin.policy import Policy, RequestView, user_weights
 
 
 class Wfq(Policy):
@@ -64,20 +64,3 @@ class Wfq(Policy):
 
     def on_finish(self, request, view):
         self.finish.pop(request, None)
-
-
-def user_weights(text: str) -> dict[str | None, float]:
-    """Of "alice:2,bob:0.5": a number a user."""
-    weights: dict[str | None, float] = {}
-    for part in text.split(",") if text else ():
-        user, _, number = part.strip().rpartition(":")
-        try:
-            weight = float(number)
-        except ValueError:
-            weight = 0.0
-        if not user or not 1e-6 <= weight <= 1e6:
-            raise ValueError(f"weights must be user:weight, comma between them, weights 1e-6 to 1e6, not {part.strip()!r}")
-        if user in weights:
-            raise ValueError(f"weights must name a user once, not {user} twice")
-        weights[user] = weight
-    return weights

@@ -277,3 +277,20 @@ class Plan:
     def preempt(self, request: RequestView, mode: str | None = None) -> None:
         """Take a running request off; what this plan had given it returns to the budget."""
         self._step.preempt(request._request, mode)
+
+
+def user_weights(text: str) -> dict[str | None, float]:
+    """Of "alice:2,bob:0.5" a number a user, for policies with such a parameter; raises ValueError with what it should be."""
+    weights: dict[str | None, float] = {}
+    for part in text.split(",") if text else ():
+        user, _, number = part.strip().rpartition(":")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = 0.0
+        if not user or not 1e-6 <= weight <= 1e6:
+            raise ValueError(f"weights must be user:weight, comma between them, weights 1e-6 to 1e6, not {part.strip()!r}")
+        if user in weights:
+            raise ValueError(f"weights must name a user once, not {user} twice")
+        weights[user] = weight
+    return weights

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from policies.fcfs import Fcfs
 from policies.lcf import Lcf
-from policies.vtc import Vtc, user_weights
+from policies.vtc import Vtc
 from tests.policies.scenarios import played, request
 from tests.sim.cases import Case, cases, difference
 from traces.trace import Trace
 from twin.core.limits import Limits
 from twin.latency.linear import LinearLatency
-from twin.policy import Policy
+from twin.policy import Policy, user_weights
 from twin.predictor import Predictor
 from twin.predictors.oracle import Oracle
 from twin.sim.scenario import play

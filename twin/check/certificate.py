@@ -11,12 +11,13 @@ import json
 import os
 import platform
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from twin.check.checks import ABOUT
-from twin.check.conformance import Report
-from twin.check.subject import Subject
 from twin.policy_sources import BUILT_IN
+
+if TYPE_CHECKING:
+    from twin.check.conformance import Report
+    from twin.check.subject import Subject
 
 VERSION = 1  # of the checks and of what a policy may ask: raise it when a policy that passed might not pass any more
 SHIPPED = BUILT_IN / "certificates"
@@ -61,6 +62,8 @@ def place_of(report: Report, subject: Subject) -> Path:
 
 def content_of(report: Report, subject: Subject, version: str) -> dict[str, Any]:
     """What a certificate says; `version` is twin's."""
+    from twin.check.checks import ABOUT  # the whole simulator, which whoever asks for a certificate need not load
+
     about = report.subject
     checks = {
         check: {"verdict": report.verdict(check), "scenarios": report.results[check].cases}

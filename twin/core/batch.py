@@ -80,6 +80,11 @@ class Batch:
     def empty(self) -> bool:
         return not self.number
 
+    @property
+    def computes(self) -> bool:
+        """Somebody has tokens in it: by name, or as a lazy decoder."""
+        return bool(self.chunks) or (self._state.decoders.count > 0 and not self.rests)
+
     def measure(self) -> Features:
         """The features, before the launch advances anybody."""
         decoders = self._state.decoders

@@ -81,7 +81,7 @@ class PlannedStep:
         return True
 
     def all_given(self) -> dict[Request, int]:
-        """Who gets how much, in running order where all decodes were taken at once."""
+        """Who gets how much; the decodes first, where all were taken at once."""
         if not self.decodes_taken:
             return self.given
         decodes = {request: 1 for request in self.state.running if request.base is not None}

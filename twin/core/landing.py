@@ -33,7 +33,7 @@ class Landing:
         """What the batch computes counts as computed from here on."""
         state, decoders = self.state, self.state.decoders
         state.in_flight.append(batch)
-        if not batch.chunks and (batch.rests or not decoders.count):
+        if not batch.computes:
             return
         batch.features = batch.measure()
         if batch.rests:

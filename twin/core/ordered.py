@@ -33,6 +33,10 @@ def is_less(key: Any, other: Any) -> bool:
 class Members(dict[Any, Any]):
     """Those who wait, as the keys of a dict: to leave costs the same wherever one stands."""
 
+    def head_as_it_stands(self) -> Request | None:
+        """The head, if it is known without asking the policy and without comparing keys."""
+        return None
+
     def pop(self, request: Request) -> None:  # type: ignore[override]
         del self[request]
 
@@ -84,7 +88,7 @@ class Sorted(Members):
         return heap[0][-1] if heap else None
 
     def head_as_it_stands(self) -> Request | None:
-        """The head without a comparison of keys; None if the dead would have to be dropped first."""
+        """None if the dead would have to be dropped first."""
         return self.heap[0][-1] if self.heap and self.get(self.heap[0][-1]) is self.heap[0] else None
 
     def heads(self) -> list[Request]:

@@ -31,8 +31,9 @@ class Ranking:
 
     def make_seat(self, head: Request, seats: int) -> bool:
         """Take seats from the last in order, as long as they come after the head."""
+        key = key_of(self.state, head)
         while len(self.state.running) >= seats:
-            last = self._last_after(key_of(self.state, head))
+            last = self._last_after(key)
             if last is None:
                 return False
             self._take_off(last, seat=True)

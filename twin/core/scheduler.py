@@ -122,11 +122,7 @@ class Scheduler:
         self.steady_until_s, self.steady_until_step = inf, EVER
         state.reordered = False
         batch = self._by_policy() if self.policy.schedule is not None else self._by_rules()
-        if (
-            self.policy.background is not None
-            and state.swapped
-            and (batch.chunks or (state.decoders.count and not batch.rests))
-        ):
+        if self.policy.background is not None and state.swapped and batch.computes:
             move_ahead(state, self.policy.background(state.view))
         if self.refusal is not None or (self.policy.schedule is not None and not self.must_ask):
             self.steady_until_s, steps = how_long_steady(self.policy, state.view)

@@ -5,6 +5,7 @@ push_front(request)         a preempted one comes back
 head() / pop(request)       pop takes the head (a whole-plan policy may take anybody)
 remove(request)             it is aborted
 reorder(request)            order() has another key for it now
+head_as_it_stands()         the head, if it is known without asking the policy or comparing keys: for messages
 heads()                     all that could be the head whatever order() comes to say
 in_order()                  all, the head first: costs what it lists
 """
@@ -28,6 +29,7 @@ class Queue(Protocol):
     def pop(self, request: Request) -> None: ...
     def remove(self, request: Request) -> None: ...
     def reorder(self, request: Request) -> None: ...
+    def head_as_it_stands(self) -> Request | None: ...
     def heads(self) -> Iterable[Request]: ...
     def in_order(self) -> Iterable[Request]: ...
     def __len__(self) -> int: ...
@@ -60,6 +62,8 @@ class Fifo(deque[Request]):
 
     def head(self) -> Request | None:
         return self[0] if self else None
+
+    head_as_it_stands = head
 
     def pop(self, request: Request) -> None:  # type: ignore[override]
         if self[0] is request:

@@ -18,10 +18,8 @@ import simpy
 from simpy.events import Event
 
 from twin.core.errors import Stall
-from twin.core.ordered import Sorted
 from twin.core.request import ABORTED, ENDED, NEW, PAUSED, Request
 from twin.core.scheduler import Scheduler
-from twin.core.waiting import Fifo
 from twin.sim.device import Flight, VirtualDevice
 from twin.sim.events import EARLY_S, At, call_at
 
@@ -235,11 +233,8 @@ class Replica:
 
     def describe(self) -> str:
         """The state, in one line; it runs no code of the policy's, whose keys or pick() may be what has failed."""
-        state, head = self.scheduler.state, None
-        if isinstance(state.waiting, Sorted):
-            head = state.waiting.head_as_it_stands()
-        elif isinstance(state.waiting, Fifo):
-            head = state.waiting.head()
+        state = self.scheduler.state
+        head = state.waiting.head_as_it_stands()
         head_words = "" if head is None else f", the head of the queue is {head.id} with {head.known_tokens} tokens"
         return (
             f"at {self.device.now_s:.6g} s, {len(state.running)} running, {len(state.waiting)} waiting, "
