@@ -38,7 +38,7 @@ def test_shared_blocks_stay_on_the_device() -> None:
     assert (r2.block_table, r1.block_table) == ([0, 1, 2], [0, 1, 3, 4])
     free = drive.pool.num_free
     drive.state.preempt(r1, 0, "swap")
-    assert drive.state.blocks_out == 2 and drive.pool.num_free == free + 2
+    assert [move.way for move in drive.state.transfers] == ["out", "out"] and drive.pool.num_free == free + 2
     assert r1.block_table == [0, 1, None, None] and len(r1.host_blocks or ()) == 2
     assert drive.pool.references(0) == drive.pool.references(1) == 1 + 1  # r1 holds on to them
     batch = drive.scheduler.plan(1.0)

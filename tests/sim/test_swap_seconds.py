@@ -66,3 +66,26 @@ def test_costs_are_checked() -> None:
         SwapCost(bandwidth_gib_s=0)
     with pytest.raises(ValueError, match="swap.per_copy_s must be a time of at least 0 s, not -1"):
         SwapCost(per_copy_s=-1)
+
+
+@pytest.mark.parametrize("step_by_step", [False, True])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_blocks_of_whoever_pauses_cost_as_those_of_a_victim(step_by_step: bool, asynchronous: bool) -> None:
+    """A leaves 2 blocks of 16 at 2 s (17 tokens computed) and comes back 10 s later; B goes on, a step a second and 0.1 a block."""
+    pauses = ["2:10", ""]
+    trace = Trace("two", np.zeros(2), np.full(2, 16), np.array([4, 30]), pauses=pauses)
+    limits = Limits(num_blocks=8, num_host_blocks=4)
+    setup = Setup(
+        limits,
+        Fcfs(),
+        LinearLatency(base_s=1.0),
+        Rules(pause="swap", async_scheduling=asynchronous),
+        SwapCost(per_copy_s=0.1),
+    )
+    steps = simulate(setup, trace, step_by_step=step_by_step).steps
+    assert (steps["swapped_out_blocks"].sum(), steps["swapped_in_blocks"].sum()) == (2, 2)
+    moving = steps["swapped_out_blocks"] + steps["swapped_in_blocks"] > 0
+    assert steps["duration_s"][moving] == pytest.approx([1.2, 1.2])
+    out, back = np.flatnonzero(moving)
+    assert steps["step"][out] == (4 if asynchronous else 3)  # a step is in flight already when the pause begins
+    assert steps["start_s"][back] >= 12

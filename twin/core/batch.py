@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from twin.policy import RequestView
 
 NOBODY: Mapping[Request, str] = MappingProxyType({})
+
+
+class Transfer(NamedTuple):
+    """A block's content goes elsewhere: "out" from the device to the host, "in" back, "copy" before a write to a shared one.
+
+    Those of a step are made in their order, before it computes. The blocks that they come from may be given out again by
+    the same plan.
+    """
+
+    way: str
+    source: int
+    target: int
 
 
 class Features(NamedTuple):
@@ -44,9 +56,8 @@ class Batch:
     """One step: begun by the running phase, completed by the waiting phase, launched, landed."""
 
     __slots__ = (
-        "number", "budget", "chunks", "preempted", "admitted", "rejected", "copies", "swapped_in", "swapped_in_blocks",
-        "swapped_out_blocks", "features", "regular", "rests", "latecomers", "entered", "asides", "by_user", "scheduled",
-        "yielding", "_state",
+        "number", "budget", "chunks", "preempted", "admitted", "rejected", "transfers", "swapped_in", "features", "regular",
+        "rests", "latecomers", "entered", "asides", "by_user", "scheduled", "yielding", "_state",
     )  # fmt: skip
 
     def __init__(
@@ -63,9 +74,8 @@ class Batch:
         self.preempted = preempted  # -> "recompute" | "swap"
         self.admitted: list[Request] = []  # from the waiting queue; those from the host are in swapped_in
         self.rejected: list[Request] = []
-        self.copies: list[tuple[int, int]] = []  # copy-on-write, (from, to)
+        self.transfers: Sequence[Transfer] = ()  # in order, before it computes
         self.swapped_in: list[Request] = []
-        self.swapped_in_blocks = self.swapped_out_blocks = 0
         self.features: Features | None = None
         self.regular = 0  # lazy decoders that had a token in the step before too
         self.rests = False  # the lazy decoders have no part in it: their clock stands still
@@ -75,6 +85,19 @@ class Batch:
         self.by_user: dict[str | None, int] = {}  # tokens that it yields; only for policies with on_step
         self.scheduled: list[tuple[Request, int]] = []  # all by name, and of these who yields: only if asked for
         self.yielding: list[Request] = []
+
+    @property
+    def copies(self) -> list[tuple[int, int]]:
+        """Copy-on-write: (from, to)."""
+        return [(source, target) for way, source, target in self.transfers if way == "copy"]
+
+    @property
+    def swapped_in_blocks(self) -> int:
+        return sum(transfer.way == "in" for transfer in self.transfers)
+
+    @property
+    def swapped_out_blocks(self) -> int:
+        return sum(transfer.way == "out" for transfer in self.transfers)
 
     @property
     def empty(self) -> bool:

@@ -132,6 +132,9 @@ class BlockPool:
     def unregister(self, request: Request, kept: int) -> None:
         pass
 
+    def disown(self, request: Request) -> None:
+        pass
+
     def check(self, tables: Iterable[Any]) -> None:
         """Invariants: free + held = all, references = owners. Costs O(blocks): for tests and at the end of a run."""
         owners = [0] * self.num_blocks

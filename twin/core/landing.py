@@ -168,18 +168,22 @@ class Landing:
     def stop(self, batch: Batch, request: Request) -> None:
         """An engine saw an end-of-sequence token for the request in this batch: no token follows."""
         request.pauses = ()
+        request.reason = "stop"
         if request.base is None:
             request.stop_after = request.settled_generated + 1
         else:
             self.state.decoders.end_with_step(request, batch.number)
 
     def finish(self, request: Request, now: float) -> None:
-        request.finish_s, request.reason = now, "length"
+        request.finish_s, request.reason = now, request.reason or "length"
         self._take_out(request)
         request.state = FINISHED
 
-    def abort(self, request: Request, batch: Batch | None) -> None:
-        """Given up: its tokens in flight are dropped, its blocks are free at once."""
+    def abort(self, request: Request, batch: Batch | None, failure: str | None = None) -> None:
+        """Given up: its tokens in flight are dropped, its blocks are free at once.
+
+        With a `failure`, what its blocks hold is not what their hashes say: nobody shall find them.
+        """
         state = self.state
         assert request.state in (WAITING, RUNNING, SWAPPED, PAUSED), request
         if request.base is not None:
@@ -191,8 +195,11 @@ class Landing:
             if batch is not None and batch.rests and request in batch.entered:
                 request.settled_generated -= 1  # the clock has not ticked: it counts its token from the launch on
             request.hashed_blocks = hashed
+        if failure is not None:
+            state.pool.disown(request)
+            request.hashed_blocks = request.registered_blocks
         self._take_out(request)
-        request.state, request.reason = ABORTED, "abort"
+        request.state, request.reason = ABORTED, failure or "abort"
 
     def _take_out(self, request: Request) -> None:
         state = self.state

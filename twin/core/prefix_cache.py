@@ -172,7 +172,14 @@ class PrefixCachingPool(BlockPool):
         """Tokens given back were never computed: neither are the blocks, past the first `kept`, entered with them."""
         while request.registered_blocks > kept:
             request.registered_blocks -= 1
-            self._forget(request.block_table[request.registered_blocks])
+            if self.key_of[block := request.block_table[request.registered_blocks]] is not None:
+                self._forget(block)
+
+    def disown(self, request: Request) -> None:
+        """None of its blocks holds what it should, those that it shares included: they are not found any more."""
+        for block in request.block_table:
+            if block is not None and self.key_of[block] is not None:
+                self._forget(block)
 
     def _forget(self, block: int) -> None:
         key = self.key_of[block]

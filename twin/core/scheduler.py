@@ -15,12 +15,12 @@ an abort. `refusal` remembers why the head was refused; admission.py says why it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from twin.core import pauses
 from twin.core.admission import NO_ROOM, NO_SEAT, admit_heads, order_may_help, set_stale_aside
-from twin.core.batch import Batch, Yields
+from twin.core.batch import NOBODY, Batch, Yields
 from twin.core.errors import IllegalPlan
 from twin.core.landing import Landing
 from twin.core.limits import Limits, Rules
@@ -32,6 +32,7 @@ from twin.core.stretch import EVER, decode_steps, how_long_steady, pass_steps
 from twin.core.swap import move_ahead
 from twin.policy import Plan, Policy, declares_steady
 
+Failed = Mapping[Request, str]
 EVERY_BLOCK = 1 << 60
 
 
@@ -111,7 +112,6 @@ class Scheduler:
         state = self.state
         state.now = now
         state.plans += 1
-        state.copies, state.blocks_in, state.blocks_out = [], 0, 0
         if state.decoders.count and self.rules.async_scheduling:
             for request in state.decoders.last_tokens_in_flight():
                 state.leave_lazy(request)
@@ -127,8 +127,8 @@ class Scheduler:
         if self.refusal is not None or (self.policy.schedule is not None and not self.must_ask):
             self.steady_until_s, steps = how_long_steady(self.policy, state.view)
             self.steady_until_step = state.decoders.launched + steps
-        batch.copies = state.copies
-        batch.swapped_in_blocks, batch.swapped_out_blocks = state.blocks_in, state.blocks_out
+        if state.transfers and (batch.computes or batch.preempted):
+            batch.transfers, state.transfers = state.transfers, []
         if self.name_all:
             batch.name_all()
         self.landing.launch(batch)
@@ -166,17 +166,21 @@ class Scheduler:
                 self.refusal = refusal
         return batch
 
-    def commit(self, now: float, stopped: Iterable[Request] = (), aborted: Sequence[Request] = ()) -> list[Request]:
+    def commit(
+        self, now: float, stopped: Iterable[Request] = (), aborted: Sequence[Request] = (), failed: Failed = NOBODY
+    ) -> list[Request]:
         """The oldest step in flight has ended. Returns those who ended with it, in the order of that step.
 
         `stopped` saw an end-of-sequence token in this step (an engine knows); `aborted` ones lose the step's token, and
-        come last. Who pauses from here on stands in `paused_now`.
+        come last, as do those who `failed` in it (-> the reason): what was computed of them is not to be shared. Who
+        pauses from here on stands in `paused_now`.
         """
         state, decoders = self.state, self.state.decoders
         batch = state.in_flight.popleft()
         self.paused_now = []
+        aborted = [*aborted, *(request for request in failed if request not in aborted)] if failed else aborted
         for request in aborted:
-            self.abort(request, batch)
+            self.abort(request, batch, failed.get(request))
         if not batch.number:
             return list(aborted)
         for request in stopped:
@@ -195,9 +199,12 @@ class Scheduler:
             ended = self._finish(ended, now)
         return [*ended, *aborted] if aborted else ended
 
-    def abort(self, request: Request, batch: Batch | None = None) -> None:
-        """A request is given up: with the batch that has just ended, or while no step is due to end."""
-        self.landing.abort(request, batch)
+    def abort(self, request: Request, batch: Batch | None = None, failure: str | None = None) -> None:
+        """A request is given up: with the batch that has just ended, or while no step is due to end.
+
+        `failure`: why nothing that was computed of it may be shared any more.
+        """
+        self.landing.abort(request, batch, failure)
         self.refusal, self.must_ask = None, True
         if self.policy.on_finish is not None:
             self.policy.on_finish(request.view, self.state.view)
@@ -227,6 +234,8 @@ class Scheduler:
         if not policy.steady or state.reordered or (policy.schedule is not None and self.must_ask):
             return 0
         if (state.waiting or state.swapped) and (self.refusal is None or self.keys_may_cross):
+            return 0
+        if state.transfers:  # of those who have begun to pause: the next step has to make them
             return 0
         if policy.background is not None and state.swapped:
             return 0

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from twin.core.batch import Aside, Batch
+from twin.core.batch import Aside, Batch, Transfer
 from twin.core.block_pool import BlockPool
 from twin.core.by_plan import PlannedStep
 from twin.core.contiguous import ContiguousPool
@@ -60,8 +60,7 @@ class State:
         self.last_landing_s: float | None = None  # when the last step ended
         self.plans = 0
         self.chunk_limit = 0  # this step's long_prefill_token_threshold, 0: none
-        self.copies: list[tuple[int, int]] = []  # copy-on-write of this step
-        self.blocks_out = self.blocks_in = 0  # swapped in this step
+        self.transfers: list[Transfer] = []  # of blocks, since the last step, in order
         self.swap_fallbacks = 0  # preemptions for which the host had no room: recomputed
         self.swaps_given_up = 0  # swapped ones that were recomputed, because nothing could come back
         self.swaps = self.keeps = 0  # preemptions by these modes
@@ -125,7 +124,7 @@ class State:
             if self.shares_next_block(request):
                 copy = pool.copy_on_write(table, request.computed // block_size)
                 assert copy is not None
-                self.copies.append(copy)
+                self.transfers.append(Transfer("copy", *copy))
             request.forked = False
         missing = -(-computed // block_size) - len(table)
         if missing > 0:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from twin.core.batch import Transfer
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
 from twin.core.ordered import is_less, key_of
@@ -78,9 +79,9 @@ def _move_out(state: State, request: Request, private: list[int]) -> None:
     pool.release_blocks([table[index] for index in private], hashed_and_private, hashed_and_private)
     state.table_blocks -= len(private)
     request.host_blocks = {index: pool.free_host.pop() for index in private}
-    for index in private:
+    for index, host_block in request.host_blocks.items():
+        state.transfers.append(Transfer("out", table[index], host_block))
         table[index] = None
-    state.blocks_out += len(private)
     request.swap_outs += 1
 
 
@@ -165,13 +166,13 @@ def move_ahead(state: State, moves: Iterable[tuple[RequestView, str]]) -> None:
 def _fetch(state: State, request: Request, away: dict[int, int]) -> None:
     """Device blocks for those that are away; their content is on the device again."""
     pool = state.pool
-    for index, block in zip(away, pool.take(len(away)), strict=True):
+    for (index, host_block), block in zip(away.items(), pool.take(len(away)), strict=True):
         request.block_table[index] = block
+        state.transfers.append(Transfer("in", host_block, block))
     state.table_blocks += len(away)
     registered = min(request.hashed_blocks, request.shareable_blocks)
     pool.enter(request, [index for index in away if index < registered])
     request.registered_blocks = registered
-    state.blocks_in += len(away)
 
 
 def swap_in(state: State, request: Request, budget: int, tokens: int | None = None) -> int:
