@@ -68,15 +68,20 @@ STEPS: dict[str, Column] = {
     "swapped_out_blocks": Column("int", "blocks sent to the host in the row", 0),
 }
 
+MORE_REQUESTS: dict[str, Column] = {"n": Column("int", "parallel samples")}  # kept behind the others where they are given
+MORE_STEPS: dict[str, Column] = {"device_s": Column("float", "of duration_s, what the device itself was busy (real engine)")}
+
 _DTYPES = {"float": np.dtype(np.float64), "int": np.dtype(np.int64), "str": np.dtype(object)}
 
 
-def complete(columns: Mapping[str, Column], given: Mapping[str, np.ndarray | Sequence[Any]], extra: str = "") -> Table:
+def complete(
+    columns: Mapping[str, Column], given: Mapping[str, np.ndarray | Sequence[Any]], more: Mapping[str, Column]
+) -> Table:
     """`given` with every column present, in order and of its type. Raises ValueError for one missing or misspelt.
 
-    `extra` names one more integer column that may be given and is kept behind the others.
+    Of the columns `more` those that are given are kept behind the others.
     """
-    strangers = [name for name in given if name not in columns and name != extra]
+    strangers = [name for name in given if name not in columns and name not in more]
     if strangers:
         raise ValueError(f"no such column: {', '.join(strangers)} (there are {', '.join(columns)})")
     lengths = {name: len(values) for name, values in given.items()}
@@ -92,9 +97,7 @@ def complete(columns: Mapping[str, Column], given: Mapping[str, np.ndarray | Seq
             raise ValueError(f"the column {name} is missing ({column.meaning})")
         else:
             table[name] = np.full(rows, column.default, dtype=_DTYPES[column.kind])
-    if extra and extra in given:
-        table[extra] = _as_array(given[extra], _DTYPES["int"])
-    return table
+    return table | {name: _as_array(given[name], _DTYPES[more[name].kind]) for name in more if name in given}
 
 
 def _as_array(values: np.ndarray | Sequence[Any], dtype: np.dtype) -> np.ndarray:

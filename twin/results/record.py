@@ -6,7 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from twin.results.columns import ABORTED, FINISHED, REJECTED, REQUESTS, STATUSES, STEPS, Table, complete
+from twin.results.columns import (
+    ABORTED,
+    FINISHED,
+    MORE_REQUESTS,
+    MORE_STEPS,
+    REJECTED,
+    REQUESTS,
+    STATUSES,
+    STEPS,
+    Table,
+    complete,
+)
 
 STAMPS = ("arrival_s", "first_scheduled_s", "first_token_s", "finish_s")
 
@@ -37,8 +48,8 @@ class Record:
     itl_at_s: np.ndarray | None = None  # when the tokens of each inter-token latency came (for a warm-up in seconds)
 
     def __post_init__(self) -> None:
-        self.requests = with_durations(complete(REQUESTS, self.requests, extra="n"))
-        self.steps = complete(STEPS, self.steps)
+        self.requests = with_durations(complete(REQUESTS, self.requests, MORE_REQUESTS))
+        self.steps = complete(STEPS, self.steps, MORE_STEPS)
         self.itl_s = np.asarray(self.itl_s, dtype=np.float64)
         self.itl_count = np.asarray(self.itl_count, dtype=np.int64)
 

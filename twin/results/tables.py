@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from twin.results.columns import REQUESTS, STEPS, Column, Table
+from twin.results.columns import MORE_STEPS, REQUESTS, STEPS, Column, Table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -17,8 +17,8 @@ def requests_table(requests: Table) -> "pyarrow.Table":
 
 
 def steps_table(steps: Table) -> "pyarrow.Table":
-    """The steps as an Arrow table, likewise."""
-    return _arrow(STEPS, steps)
+    """The steps as an Arrow table, likewise; behind them what a real engine measured beside."""
+    return _arrow(STEPS | {name: column for name, column in MORE_STEPS.items() if name in steps}, steps)
 
 
 def write_parquet(table: "pyarrow.Table", handle: BinaryIO) -> None:

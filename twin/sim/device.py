@@ -6,7 +6,7 @@ decode steps is taken at once, with the same floats: it goes up to and including
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -33,7 +33,10 @@ class Flight(NamedTuple):
 
 
 class VirtualDevice:
-    """`now_s` is the clock of its replica, `free_s` when the last step launched ends."""
+    """`now_s` is the clock of its replica, `free_s` when the last step launched ends.
+
+    An engine's device is this one with other ways to `launch` a step, to `finish` it, and to `wait_until` a time.
+    """
 
     def __init__(
         self,
@@ -69,11 +72,9 @@ class VirtualDevice:
         now_s = self.now_s
         batch = scheduler.plan(now_s)
         pool = scheduler.state.pool
-        start_s = end_s = now_s
+        start_s = now_s if batch.features is None else max(now_s, self.free_s)
+        end_s = self.launch(batch, start_s)
         if batch.features is not None:
-            start_s = max(now_s, self.free_s)
-            moved = batch.swapped_in_blocks + batch.swapped_out_blocks
-            end_s = self.link.end_of_step(start_s, self.latency.step_s(batch.features), moved)
             self.free_s = end_s
         if batch.preempted:
             self._watch_for_livelock(len(batch.preempted))
@@ -83,17 +84,37 @@ class VirtualDevice:
             self.log.planned(batch, now_s, start_s, end_s)
         return Flight(batch, start_s, end_s, pool.num_blocks - pool.num_free, scheduler.state.held_tokens())
 
+    def launch(self, batch: Batch, start_s: float) -> float:
+        """Begin to compute the batch, if there is anything to compute; when that ends."""
+        if batch.features is None:
+            return start_s
+        moved = sum(transfer.way != "copy" for transfer in batch.transfers)
+        return self.link.end_of_step(start_s, self.latency.step_s(batch.features), moved)
+
+    def finish(self, flight: Flight) -> Flight:
+        """Wait for the oldest step in flight (asynchronous scheduling); it may know only now when it ended."""
+        return flight
+
+    def wait_until(self, time_s: float) -> None:
+        """There was nothing to do before this time."""
+        self.now_s = max(self.now_s, time_s)
+
+    def outcome_of(self, batch: Batch) -> tuple[Iterable[Request], Mapping[Request, str]]:
+        """Who saw the end of its sequence in the batch, and who failed in it (-> why): an engine knows."""
+        return (), {}
+
     def land(self, flight: Flight, aborted: list[Request]) -> None:
         """The step ends; aborts come before its tokens."""
         scheduler, state = self.scheduler, self.scheduler.state
         batch, start_s, end_s, blocks, tokens = flight
         self.now_s = max(self.now_s, end_s)
+        stopped, failed = self.outcome_of(batch)
         if self.log is not None:
-            self.log.landing(batch, self.now_s, aborted)
+            self.log.landing(batch, self.now_s, [*aborted, *failed])
         before_s, during = state.decoders.rested_since_s, standing(state)
         if before_s is None:
             before_s = state.last_landing_s
-        ended = scheduler.commit(self.now_s, aborted=aborted)
+        ended = scheduler.commit(self.now_s, stopped, aborted, failed)
         if batch.features is not None:
             if batch.regular or batch.entered or any(aside.yields for aside in batch.asides):
                 self.fruitless = 0

@@ -42,10 +42,11 @@ class StepTable:
 
     Steps of pure decoding that follow each other without a gap, each with the same sequences and begun as the one before
     left everybody standing, are one row: its counts are those after its last step, its `repeat` says how many they were.
+    Without `merge` every step is a row, as a real engine needs it, whose steps are never equal.
     """
 
-    def __init__(self, replica: int, num_blocks: int) -> None:
-        self.replica, self.num_blocks = replica, num_blocks
+    def __init__(self, replica: int, num_blocks: int, merge: bool = True) -> None:
+        self.replica, self.num_blocks, self.merge = replica, num_blocks, merge
         self.rows: list[tuple[int, ...]] = []  # NUMBERS each, the last ones; the last may still grow
         self.numbers = array("q")  # those before, row after row
         self.start_s, self.end_s = array("d"), array("d")
@@ -79,7 +80,7 @@ class StepTable:
             pool.num_cached_free if pool.caches else 0, blocks, blocks, tokens, preempted,
             batch.swapped_in_blocks, batch.swapped_out_blocks,
         )  # fmt: skip
-        plain = not (prefill or preempted or batch.swapped_in_blocks or batch.swapped_out_blocks)
+        plain = self.merge and not (prefill or preempted or batch.swapped_in_blocks or batch.swapped_out_blocks)
         self._write(numbers, start_s, end_s, (sequences, *during) if plain else None)
         self.after = (sequences, waiting, running, swapped) if plain else None
 

@@ -190,7 +190,7 @@ class Replica:
                         device.land(queue.popleft(), self._aborted())
                     yield from self._until_something_happens(stalled=True)
                     continue
-            flight = queue.popleft()
+            flight = device.finish(queue.popleft())
             end_s = max(device.now_s, flight.end_s)
             if self.aborts_come and env.peek() <= end_s:
                 yield At(env, end_s)
@@ -210,7 +210,7 @@ class Replica:
             if announced:
                 At(self.env, until_s).callbacks.append(lambda _: self._wake())
             yield self.idle
-        self.device.now_s = max(self.device.now_s, self.env.now)
+        self.device.wait_until(self.env.now)
 
     def _abort_now(self) -> None:
         """Aborts while no step is in flight."""

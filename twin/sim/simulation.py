@@ -81,8 +81,10 @@ class Simulation:
         decisions: Callable[[dict[str, Any]], None] | None = None,
         literal: bool = False,
         keep: bool = False,
+        device: Callable[..., VirtualDevice] = VirtualDevice,
     ) -> None:
         """`literal`: by the definition alone, for tests. `keep`: the log of decisions keeps every sequence, for scenarios.
+        `device`: what computes the steps; an engine's needs `step_by_step`.
 
         Raises ValueError where policy, rules and predictor do not go together.
         """
@@ -105,7 +107,7 @@ class Simulation:
         factory = RequestFactory(trace, limits.block_size, limits.enable_prefix_caching)
         self.arrivals = Arrivals(self.env, trace, factory, self._deliver, setup.closed_sessions)
         after = telling(predictions, self.arrivals.after)
-        self.device = VirtualDevice(self.scheduler, setup.latency, SwapLink(setup.swap), self.requests, after)
+        self.device = device(self.scheduler, setup.latency, SwapLink(setup.swap), self.requests, after)
         self.replica = Replica(self.env, self.scheduler, self.device, forward=not step_by_step and decisions is None)
         self.replica.predict = None if predictions is None else predictions.give
         self.arrivals.on_abort = self.replica.abort
