@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from twin.core.admission import ask, reject
 from twin.core.batch import Batch
+from twin.core.beams import together
 from twin.core.errors import IllegalPlan
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
 from twin.core.step import complete, give, hand_out, place_of_victim
@@ -140,7 +141,10 @@ class PlannedStep:
     def preempt(self, request: Request, mode: str | None) -> None:
         if request in self.admitted or request in self.swapped_in:
             raise IllegalPlan(f"a plan may not preempt whom it admits: request {request.id}")
-        returned = self.given.pop(request, 1 if self.decodes_taken and request.base is not None else 0)
+        returned = 1 if self.decodes_taken and request.base is not None else 0
+        gone = together(request)
+        request = gone[0]
+        returned += sum(self.given.pop(member, 0) for member in gone)
         self.budget += returned
         self.preempted[request] = self.state.preempt(request, returned, mode, seat=True)
 

@@ -41,7 +41,10 @@ def fork_samples(state: State, request: Request) -> list[Request]:
     state.largest_key = None
     request.samples = 1
     family_members = [request, *siblings]
+    if request.beams is not None:
+        request.beams.members = family_members
     for member in family_members:
+        member.beams = request.beams
         member.siblings = family_members
         member.forked = True
         member.own_from = request.own_from

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from twin.core.batch import Aside, Batch
+from twin.core.beams import branch
 from twin.core.decoders import by_admission
 from twin.core.fork import fork_samples
 from twin.core.request import ABORTED, ENDED, FINISHED, PAUSED, RUNNING, SWAPPED, WAITING, Request
@@ -83,7 +84,7 @@ class Landing:
     def _yields_in(self, batch: Batch, request: Request) -> None:
         """A token of this batch will come for it: from here on it decodes, lazily if it can."""
         state, decoders = self.state, self.state.decoders
-        if request.placeholders or request.forked:
+        if request.placeholders or request.forked or request.beams is not None:
             request.placeholders += 1
             state.prefills[request] = None
             batch.asides.append(Aside(request, request.admission, yields=True, stale=False))
@@ -123,12 +124,28 @@ class Landing:
                 continue  # one token more than it wanted
             if stale:
                 request.stale -= 1
-            if yields:
+            if yields and request.beams is not None and not stale:
+                for beam in self._land_beam(request, now):
+                    places.append((beam.admission, beam))
+            elif yields:
                 self._append_token(request, stale, now)
                 if request.settled_generated >= request.stop_after:
                     places.append((admission, request))
         places.sort(key=itemgetter(0))  # the order in which their blocks come free
         return [request for _, request in places]
+
+    def _land_beam(self, request: Request, now: float) -> list[Request]:
+        """The logits of one beam are there; with the last of them every beam gets its token. Returns who ends."""
+        assert request.beams is not None
+        request.placeholders -= 1
+        members = request.beams.members
+        if not request.beams.has_computed(request):
+            return []
+        branch(self.state, request.beams)
+        for member in members:
+            member.settled_generated += 1
+            self._stamp(member, now)
+        return [member for member in members if member.settled_generated >= member.stop_after]
 
     def leave_landed(self) -> list[Request]:
         """Lazy decoders who have all their tokens, or pause. Synchronous: all; asynchronous: whose end was not foreseen."""

@@ -19,6 +19,7 @@ from twin.core.limits import blocks_for
 from twin.policy import RequestView
 
 if TYPE_CHECKING:
+    from twin.core.beams import Beams
     from twin.core.block_pool import BlockPool
     from twin.core.decoders import Decoders
 
@@ -39,8 +40,8 @@ class Request:
         "state", "reason", "admission", "block_table", "host_blocks", "registered_blocks", "pool",
         "settled_computed", "settled_generated", "placeholders", "stale", "decoders", "base", "entered", "due",
         "first_scheduled_s", "first_token_s", "last_token_s", "finish_s", "cached_tokens", "preemptions", "swap_outs",
-        "recomputed_tokens", "high_water", "forked", "siblings", "family", "own_from", "hashed_blocks", "hashed_before",
-        "_view",
+        "recomputed_tokens", "high_water", "forked", "siblings", "beams", "family", "own_from", "hashed_blocks",
+        "hashed_before", "_view",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +100,7 @@ class Request:
         self.high_water = 0  # the largest `computed` it ever lost: below it, computing is computing again
         self.forked = False  # a block of its table may be written by a sibling too: copy before writing
         self.siblings: list[Request] = []  # all samples of one request, once forked
+        self.beams: Beams | None = None  # they are beams of one search; set before the request is added
         self.family, self.own_from = id, 0  # before this block its content bears the family's name
         self.admission: int = 0  # number of its latest admission: running order goes by it
         self.base: int | None = None  # not None: a lazy decoder

@@ -75,6 +75,8 @@ class Scheduler:
         request.pool = state.pool
         all_prompts = request.prompt_tokens + request.tokens_to_return
         reason = limits.why_never(all_prompts, request.max_tokens, request.samples)
+        if reason is None and request.beams is not None and self.rules.async_scheduling:
+            reason = "beam search needs synchronous scheduling: scheduler.async_scheduling=false"
         if reason is None and state.pool.reserves:
             reason = why_never_reserved(state, request)
         if reason is not None:

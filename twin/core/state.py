@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twin.core.batch import Aside, Batch, Transfer
+from twin.core.beams import collapse
 from twin.core.block_pool import BlockPool
 from twin.core.by_plan import PlannedStep
 from twin.core.contiguous import ContiguousPool
@@ -190,6 +191,9 @@ class State:
         del self.running[request]
         self.unforked_seats -= request.samples - 1
         request.preemptions += 1
+        if request.beams is not None and request.beams.members:
+            mode = "recompute"
+            collapse(self, request.beams.members)
         self.pool.register_rest(request, request.hashed_blocks)
         mode = vacate(self, request, mode, seat)
         if self.policy.on_preempt is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twin.core.batch import Batch
+from twin.core.beams import together
 from twin.core.decoders import by_admission
 from twin.core.errors import PolicyError
 from twin.core.request import Request
@@ -39,13 +40,14 @@ def walk(state: State) -> Batch:
             if state.kept and reclaim(state, missing, request):
                 continue
             place = place_of_victim(state, running)
-            victim = running.pop(place)
-            if place < position:
-                position -= 1
-            returned = given.pop(victim, 0)
+            gone = together(running[place])
+            for victim in gone:
+                position -= running.index(victim) < position
+                running.remove(victim)
+            returned = sum(given.pop(victim, 0) for victim in gone)
             budget += returned
-            preempted[victim] = state.preempt(victim, returned)
-            if victim is request:
+            preempted[gone[0]] = state.preempt(gone[0], returned)
+            if request in gone:
                 break
         else:  # it fits
             give(state, request, computed, missing)
