@@ -1,0 +1,1 @@
+"""The transformer itself: configuration, weights, forward pass, tokenizer."""

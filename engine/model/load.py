@@ -1,0 +1,77 @@
+"""A model from what a user names: a folder, a GGUF file, the embedded one, or random weights of a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from engine.errors import EngineError
+from engine.model.config import ModelConfig
+from engine.model.embedded import embedded_gguf
+from engine.model.ops import Ops, TorchOps
+from engine.model.tensor_shapes import parameter_count
+from engine.model.transformer import Transformer
+from engine.model.weights import TORCH_DTYPES, TensorSource, load_weights
+
+EMBEDDED = "smollm2"
+
+
+def load_model(
+    source: str | Path | ModelConfig,
+    dtype: str | None = None,
+    device: str | torch.device = "cpu",
+    ops: Ops | None = None,
+    seed: int = 0,
+    max_len: int | None = None,
+) -> Transformer:
+    """A transformer, ready to run.
+
+    `source`: the folder of a Hugging Face model, a .gguf file, "smollm2" for the embedded one, or a configuration, whose
+    weights are drawn at random with `seed`. `dtype` (fp32, fp16, bf16; None: the checkpoint's) is of weights and
+    activations. `max_len`: the longest context in tokens; None: the positions of the training.
+    """
+    config, tensors = _opened(source, seed, torch.device(device))
+    dtype = dtype or config.dtype
+    if dtype not in TORCH_DTYPES:
+        raise EngineError(f"dtype={dtype}: {', '.join(TORCH_DTYPES)} are understood")
+    place = _device(device)
+    try:
+        weights = load_weights(config, tensors, TORCH_DTYPES[dtype], place)
+    except torch.OutOfMemoryError:
+        needed = parameter_count(config) * TORCH_DTYPES[dtype].itemsize
+        raise EngineError(f"model {config.name}: {needed / 1e9:.1f} GB of {dtype} weights do not fit on {place}") from None
+    return Transformer(config, weights, ops or TorchOps(), max_len)
+
+
+def model_file(source: str | Path) -> Path:
+    """The folder or GGUF file that a name stands for: where configuration, weights and tokenizer are."""
+    path = embedded_gguf() if source == EMBEDDED else Path(source)
+    if not path.exists():
+        raise EngineError(f"model {source}: no such folder or file; give a model folder, a .gguf file, or {EMBEDDED}")
+    if path.is_file() and path.suffix != ".gguf":
+        raise EngineError(f"model {source}: of single files only .gguf is read; give the folder of a Hugging Face model")
+    return path
+
+
+def _opened(source: str | Path | ModelConfig, seed: int, device: torch.device) -> tuple[ModelConfig, TensorSource]:
+    if isinstance(source, ModelConfig):
+        from engine.model.random_weights import RandomTensors
+
+        return source, RandomTensors(source, seed, device)
+    path = model_file(source)
+    if path.is_file():
+        from engine.model.gguf_file import GgufFile
+
+        file = GgufFile(path)
+        return file.config, file
+    from engine.model.safetensors_folder import SafetensorsFolder, read_config
+
+    return read_config(path), SafetensorsFolder(path)
+
+
+def _device(device: str | torch.device) -> torch.device:
+    place = torch.device(device)
+    if place.type == "cuda" and not torch.cuda.is_available():
+        raise EngineError(f"device={place}: this machine has no CUDA device that torch can use; take device=cpu")
+    return place
