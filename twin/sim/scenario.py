@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from twin.core.errors import PolicyError
 from twin.core.request import Pause
 from twin.policy import Policy
 from twin.predictor import Predictor
+from twin.sim.device import VirtualDevice
 from twin.sim.scenario_file import Scenario, ScenarioRequest
 from twin.sim.scenario_load import load
 from twin.sim.simulation import Setup, Simulation
@@ -19,9 +20,13 @@ __all__ = ["Scenario", "load", "play"]
 
 
 def play(
-    scenario: Scenario, policy: Policy, literal: bool = False, predictor: Predictor | None = None
+    scenario: Scenario,
+    policy: Policy,
+    literal: bool = False,
+    predictor: Predictor | None = None,
+    device: Callable[..., VirtualDevice] = VirtualDevice,
 ) -> Iterator[dict[str, Any]]:
-    """The steps, and last `{"summary": ...}`. `literal`: by the definition alone, for tests.
+    """The steps, and last `{"summary": ...}`. `literal`: by the definition alone, for tests. `device`: as for `Simulation`.
 
     The policy and the predictor are those that the scenario names; whoever calls has made them from it.
     Raises PolicyError, after the steps that led to it, when the policy raises, breaks a rule or stalls.
@@ -30,7 +35,8 @@ def play(
         raise ValueError(f"the scenario has predictor={scenario.predictor}, and it was not given to play")
     steps: list[dict[str, Any]] = []
     setup = Setup(scenario.limits, policy, scenario.latency, scenario.rules, scenario.swap, predictor)
-    simulation = Simulation(setup, ScenarioTrace(scenario), decisions=steps.append, literal=literal, keep=True)
+    trace = ScenarioTrace(scenario)
+    simulation = Simulation(setup, trace, decisions=steps.append, literal=literal, keep=True, device=device)
     failure: PolicyError | None = None
     try:
         simulation.run()

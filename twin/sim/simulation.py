@@ -82,9 +82,11 @@ class Simulation:
         literal: bool = False,
         keep: bool = False,
         device: Callable[..., VirtualDevice] = VirtualDevice,
+        prepare: Callable[[Request], None] | None = None,
     ) -> None:
         """`literal`: by the definition alone, for tests. `keep`: the log of decisions keeps every sequence, for scenarios.
-        `device`: what computes the steps; an engine's needs `step_by_step`.
+        `device`: what computes the steps; an engine's needs `step_by_step`. `prepare` is given each request that arrives,
+        before anybody else sees it.
 
         Raises ValueError where policy, rules and predictor do not go together.
         """
@@ -96,7 +98,7 @@ class Simulation:
             raise ValueError(f"{needed_by} needs predicted output lengths: {CHOOSE_A_PREDICTOR}")
         if setup.rules.preempt_for_seat and policy.order is None:
             raise ValueError(f"preempt_for_seat needs a policy with an order, and {name} has none")
-        self.setup, self.trace = setup, trace
+        self.setup, self.trace, self.prepare = setup, trace, prepare
         self.env = simpy.Environment()
         self.scheduler = Scheduler(limits, policy, setup.rules, literal, name_all=decisions is not None)
         self.scheduler.state.cheaper_mode = cheaper_mode(setup.latency, setup.swap)
@@ -116,6 +118,8 @@ class Simulation:
             self.device.log = DecisionLog(self.scheduler, decisions, keep)
 
     def _deliver(self, request: Request) -> None:
+        if self.prepare is not None:
+            self.prepare(request)
         self.replica.arrive(request)
 
     def run(self, progress: Callable[[int, float], None] | None = None, max_wall_s: float | None = None) -> Outcome:
