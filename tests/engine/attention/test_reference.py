@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from engine.attention.fp8 import FP8, from_cache, to_cache
 from engine.attention.reference import ReferenceAttention, attention
 from tests.engine.attention.cases import CASES, make_case, run
 
@@ -34,7 +35,15 @@ def test_a_prompt_is_causal_attention_of_pytorch():
     torch.testing.assert_close(attention(q, k, v, 0.3), theirs[0].transpose(0, 1))
 
 
+@pytest.mark.parametrize("cache_dtype", [torch.float32, torch.float16, FP8], ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_through_block_tables_it_is_the_same(name):
-    case = make_case(**CASES[name], dim=8)
+def test_through_block_tables_it_is_the_same(name, cache_dtype):
+    case = make_case(**CASES[name], dim=8, cache_dtype=cache_dtype)
     case.check(run(ReferenceAttention(), case))
+
+
+def test_fp8_by_hand():
+    """Scale 1/2: 3 lies as 6, 9.3 as 18.6 -> 18 (steps of 2 between 16 and 32), 300 as 600 -> the largest, 448."""
+    stored = to_cache(torch.tensor([[3.0, 9.3, 300.0, -300.0]]), FP8, torch.tensor([0.5]))
+    assert stored.float().tolist() == [[6.0, 18.0, 448.0, -448.0]]
+    assert from_cache(stored, torch.tensor([0.5])).tolist() == [[3.0, 9.0, 224.0, -224.0]]
