@@ -31,11 +31,11 @@ STAGING_BYTES = 64 << 20
 
 
 class Run(NamedTuple):
-    """Blocks source .. source + count - 1 go to target .. target + count - 1."""
+    """Blocks source .. source + blocks - 1 go to target .. target + blocks - 1."""
 
     source: int
     target: int
-    count: int
+    blocks: int
 
 
 def runs(pairs: Iterable[tuple[int, int]], *, one_pool: bool = False, most: int = 1 << 30) -> list[Run]:

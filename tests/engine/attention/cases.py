@@ -24,6 +24,8 @@ from engine.attention.base import AttentionBackend, AttentionBatch
 from engine.attention.fp8 import FP8, FP8_MAX, from_cache, to_cache
 from engine.attention.reference import attention
 
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
 # Largest |difference| allowed is TOLERANCE * (1 + |expected|). Values are drawn from N(0, 1). fp16 and bf16 round the result
 # (2^-11, 2^-8 of it) and may round the probabilities before the product with V.
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}

@@ -6,7 +6,7 @@ import torch
 from engine.attention import torch_backend
 from engine.attention.fp8 import FP8
 from engine.attention.torch_backend import TorchAttention
-from tests.engine.attention.cases import CASES, attend, make_case, run
+from tests.engine.attention.cases import CASES, DEVICES, attend, make_case, run
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 MIXED = CASES["mixed"]
@@ -15,8 +15,9 @@ MIXED = CASES["mixed"]
 @pytest.mark.parametrize("cache_dtype", [None, FP8], ids=["same cache", "fp8 cache"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_equals_the_definition(name, dtype, cache_dtype):
-    case = make_case(**CASES[name], dtype=dtype, cache_dtype=cache_dtype)
+@pytest.mark.parametrize("device", DEVICES)
+def test_equals_the_definition(device, name, dtype, cache_dtype):
+    case = make_case(**CASES[name], dtype=dtype, cache_dtype=cache_dtype, device=device)
     case.check(run(TorchAttention(), case))
 
 
