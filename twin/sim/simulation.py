@@ -100,7 +100,9 @@ class Simulation:
             raise ValueError(f"preempt_for_seat needs a policy with an order, and {name} has none")
         self.setup, self.trace, self.prepare = setup, trace, prepare
         self.env = simpy.Environment()
-        self.scheduler = Scheduler(limits, policy, setup.rules, literal, name_all=decisions is not None)
+        self.scheduler = Scheduler(
+            limits, policy, setup.rules, literal, name_all=decisions is not None or device is not VirtualDevice
+        )
         self.scheduler.state.cheaper_mode = cheaper_mode(setup.latency, setup.swap)
         self.requests = RequestTable(len(trace))
         predictions = None

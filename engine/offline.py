@@ -1,0 +1,131 @@
+"""Generation for a list of prompts, without a server: for scripts, notebooks and tests.
+
+engine = Engine(load_model("smollm2"), Limits(num_blocks=512))
+for output in engine.generate([[1, 2, 3], [4, 5]], SamplingParams(max_tokens=20)):
+    print(output.samples[0].tokens)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from engine.attention.base import AttentionBackend
+from engine.attention.choose import attention_backend
+from engine.beam_searches import BeamSearch
+from engine.contents import GivenContents
+from engine.device import Clock, device_for
+from engine.errors import EngineError
+from engine.executor import Executor
+from engine.kv_cache import KVCache
+from engine.model.transformer import Transformer
+from engine.runner import ModelRunner
+from engine.sampling.beam import Hypothesis
+from engine.sampling.params import SamplingParams
+from engine.sequences import Sequence as TokenSequence
+from twin.core.limits import NO_LIMIT, Limits, Rules
+from twin.core.request import Request
+from twin.latency.linear import LinearLatency
+from twin.policy import Policy
+from twin.predictor import Predictor
+from twin.sim.scenario import ScenarioTrace
+from twin.sim.scenario_file import Scenario, ScenarioRequest
+from twin.sim.simulation import Outcome, Setup, Simulation
+
+
+@dataclass
+class Sample:
+    """One sequence that came out."""
+
+    tokens: list[int]
+    status: str  # finished, aborted or rejected
+    reason: str | None  # stop, length, or what went wrong
+
+
+@dataclass
+class Output:
+    """What became of one prompt: `n` samples, or with beam search the hypotheses, the best one first."""
+
+    samples: list[Sample] = field(default_factory=list)
+    hypotheses: list[Hypothesis] = field(default_factory=list)
+
+
+class Engine:
+    """A model with its cache, and the scheduler core with a policy."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        limits: Limits,
+        policy: Policy | None = None,
+        rules: Rules | None = None,
+        attention: AttentionBackend | None = None,
+        kv_dtype: torch.dtype | None = None,
+        seed: int = 0,
+    ) -> None:
+        """`attention` and `kv_dtype` default to the best for the device, and the model's type."""
+        if limits.max_model_len == NO_LIMIT:
+            raise EngineError(f"limits: max_model_len is missing; the model was made for {model.config.max_position} tokens")
+        if limits.max_model_len > model.max_len:
+            raise EngineError(f"max_model_len={limits.max_model_len}: the model was loaded for {model.max_len} tokens")
+        config = model.config
+        self.limits, self.policy, self.rules, self.seed = limits, policy or Policy(), rules or Rules(), seed
+        attention = attention or attention_backend("auto", model.device, config.head_dim).backend
+        cache = KVCache(
+            config.layers, limits.num_blocks, limits.block_size, config.kv_heads, config.head_dim, kv_dtype or model.dtype,
+            model.device, limits.num_host_blocks,
+        )  # fmt: skip
+        self.runner = ModelRunner(model, cache, attention)
+
+    def generate(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: SamplingParams | Sequence[SamplingParams],
+        arrival_s: Sequence[float] | None = None,
+        abort_s: Sequence[float | None] | None = None,
+        predictor: Predictor | None = None,
+    ) -> list[Output]:
+        """The outputs in the order of the prompts, which all come at once unless `arrival_s` (ascending) says otherwise.
+
+        Time is not waited for when nothing is to be done. `last_run` has the record of the run, as the simulator's.
+        """
+        each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else list(sampling)
+        contents = GivenContents(prompts, each, self.runner.model.config.vocab, self.seed)
+        requests = [
+            ScenarioRequest(
+                str(row), 0.0 if arrival_s is None else arrival_s[row], len(prompt), params.max_tokens, list(prompt),
+                params.max_tokens, n=max(params.n, params.beam_width), abort_s=None if abort_s is None else abort_s[row],
+            )
+            for row, (prompt, params) in enumerate(zip(prompts, each, strict=True))
+        ]  # fmt: skip
+        scenario = Scenario(self.limits, self.rules, LinearLatency(base_s=1.0), requests)
+        gathered: dict[int, dict[Request, tuple[TokenSequence, BeamSearch | None]]] = {}
+        executor = Executor(
+            self.runner, contents, self.seed, self.rules.async_scheduling,
+            lambda request, tokens, search: gathered.setdefault(request.index, {}).update({request: (tokens, search)}),
+        )  # fmt: skip
+        self.last_run = self._run(scenario, executor, predictor)
+        return [self._output(row, gathered.get(row, {})) for row in range(len(prompts))]
+
+    def _run(self, scenario: Scenario, executor: Executor, predictor: Predictor | None) -> Outcome:
+        setup = Setup(self.limits, self.policy, scenario.latency, self.rules, predictor=predictor)
+        device = device_for(executor, Clock(skip_idle=True))
+        try:
+            return Simulation(
+                setup, ScenarioTrace(scenario), step_by_step=True, device=device, prepare=executor.prepare
+            ).run()  # fmt: skip
+        finally:
+            executor.close()
+
+    def _output(self, row: int, ended: dict[Request, tuple[TokenSequence, BeamSearch | None]]) -> Output:
+        if not ended:
+            status, reason = (self.last_run.requests[name][row] for name in ("status", "reason"))
+            return Output([Sample([], status, reason)])
+        output = Output()
+        for request, (sequence, search) in sorted(ended.items(), key=lambda item: item[0].id):
+            output.samples.append(Sample(sequence.generated, request.state, request.reason))
+            if search is not None:
+                output.hypotheses = list(search.hypotheses())
+        return output
