@@ -1,0 +1,1 @@
+"""Paged attention, and the other parts of a layer, in C++ for the CPU."""
