@@ -54,6 +54,8 @@ class ModelConfig:
             raise EngineError(f"model {self.name}: {self.architecture} is not run; {', '.join(ARCHITECTURES)} are")
         if self.dtype not in DTYPES:
             raise EngineError(f"model {self.name}: dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+        if not 0 < self.rms_norm_eps < 1:
+            raise EngineError(f"model {self.name}: rms_norm_eps must be between 0 and 1, not {self.rms_norm_eps!r}")
         if self.heads % self.kv_heads:
             raise EngineError(f"model {self.name}: heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
         if self.head_dim % 2:
@@ -100,7 +102,6 @@ def from_huggingface(config: Mapping[str, Any], name: str, where: str = "config.
     head_dim = _whole(config, "head_dim", where, own)
     max_position = _whole(config, "max_position_embeddings", where, 2048 if kind == "llama" else 32768)
     attention_bias = bool(config.get("attention_bias")) and kind != "qwen2"
-    eos = config.get("eos_token_id")
     return ModelConfig(
         name=name,
         architecture=kind,
@@ -109,14 +110,14 @@ def from_huggingface(config: Mapping[str, Any], name: str, where: str = "config.
         tied=bool(config.get("tie_word_embeddings", False)),
         max_position=max_position,
         rope=rope_from_huggingface(config, head_dim, max_position, where),
-        rms_norm_eps=float(config.get("rms_norm_eps", 1e-6)),
+        rms_norm_eps=_epsilon(config, where),
         qkv_bias=attention_bias or kind == "qwen2",
         output_bias=attention_bias,
         mlp_bias=bool(config.get("mlp_bias")) and kind == "llama",
         qk_norm=kind == "qwen3",
         dtype=_dtype(config, where),
-        eos_token_ids=tuple(eos) if isinstance(eos, list) else () if eos is None else (eos,),
-        bos_token_id=config.get("bos_token_id"),
+        eos_token_ids=_tokens(config, "eos_token_id", where),
+        bos_token_id=next(iter(_tokens(config, "bos_token_id", where)), None),
         **dimensions,
     )
 
@@ -156,6 +157,22 @@ def _whole(config: Mapping[str, Any], key: str, where: str, default: int | None 
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise EngineError(f"{where}: {key} must be a whole number above 0, not {value!r}")
     return value
+
+
+def _epsilon(config: Mapping[str, Any], where: str) -> float:
+    value = config.get("rms_norm_eps", 1e-6)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise EngineError(f"{where}: rms_norm_eps must be a number, not {value!r}")
+    return float(value)
+
+
+def _tokens(config: Mapping[str, Any], key: str, where: str) -> tuple[int, ...]:
+    """None, one token or a list of them."""
+    value = config.get(key)
+    tokens = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(token, int) and not isinstance(token, bool) for token in tokens):
+        raise EngineError(f"{where}: {key} must be a token's number or a list of them, not {value!r}")
+    return tuple(tokens)
 
 
 def _dtype(config: Mapping[str, Any], where: str) -> str:

@@ -35,26 +35,32 @@ def from_gguf(
             raise EngineError(f"{where}: {architecture}.{key} is missing")
         return found
 
+    def whole(key: str, default: int | None = None) -> int:
+        found = value(key, default)
+        if not isinstance(found, int) or found < 1:
+            raise EngineError(f"{where}: {architecture}.{key} must be a whole number above 0, not {found!r}")
+        return found
+
     for key in ("expert_count", "attention.sliding_window"):
         if value(key, 0):
             raise EngineError(f"{where}: {architecture}.{key} is {value(key)}; the engine does not run such models")
     if "token_embd.weight" not in shapes:
         raise EngineError(f"{where}: tensors are missing: token_embd.weight")
-    heads = value("attention.head_count")
-    head_dim = value("attention.key_length", value("embedding_length") // heads)
+    heads = whole("attention.head_count")
+    head_dim = whole("attention.key_length", whole("embedding_length") // heads)
     for key in ("attention.value_length", "rope.dimension_count"):
         if value(key, head_dim) != head_dim:
             raise EngineError(f"{where}: {architecture}.{key} is {value(key)}, not the head's {head_dim}, which is not run")
-    max_position = value("context_length")
+    max_position = whole("context_length")
     return ModelConfig(
         name=metadata.get("general.name", where),
         architecture=architecture,
-        layers=value("block_count"),
-        hidden=value("embedding_length"),
+        layers=whole("block_count"),
+        hidden=whole("embedding_length"),
         heads=heads,
-        kv_heads=value("attention.head_count_kv", heads),
+        kv_heads=whole("attention.head_count_kv", heads),
         head_dim=head_dim,
-        intermediate=value("feed_forward_length"),
+        intermediate=whole("feed_forward_length"),
         vocab=shapes["token_embd.weight"][0],
         tied="output.weight" not in shapes,
         max_position=max_position,

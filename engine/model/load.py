@@ -10,7 +10,7 @@ from engine.errors import EngineError
 from engine.model.config import ModelConfig
 from engine.model.embedded import embedded_gguf
 from engine.model.ops import Ops, TorchOps
-from engine.model.tensor_shapes import parameter_count
+from engine.model.room import check_room
 from engine.model.transformer import Transformer
 from engine.model.weights import TORCH_DTYPES, TensorSource, load_weights
 
@@ -31,16 +31,13 @@ def load_model(
     weights are drawn at random with `seed`. `dtype` (fp32, fp16, bf16; None: the checkpoint's) is of weights and
     activations. `max_len`: the longest context in tokens; None: the positions of the training.
     """
-    config, tensors = _opened(source, seed, torch.device(device))
+    place = _device(device)
+    config, tensors = _opened(source, seed, place)
     dtype = dtype or config.dtype
     if dtype not in TORCH_DTYPES:
         raise EngineError(f"dtype={dtype}: {', '.join(TORCH_DTYPES)} are understood")
-    place = _device(device)
-    try:
-        weights = load_weights(config, tensors, TORCH_DTYPES[dtype], place)
-    except torch.OutOfMemoryError:
-        needed = parameter_count(config) * TORCH_DTYPES[dtype].itemsize
-        raise EngineError(f"model {config.name}: {needed / 1e9:.1f} GB of {dtype} weights do not fit on {place}") from None
+    check_room(config, dtype, place)
+    weights = load_weights(config, tensors, TORCH_DTYPES[dtype], place)
     return Transformer(config, weights, ops or TorchOps(), max_len)
 
 
@@ -71,7 +68,10 @@ def _opened(source: str | Path | ModelConfig, seed: int, device: torch.device) -
 
 
 def _device(device: str | torch.device) -> torch.device:
-    place = torch.device(device)
+    try:
+        place = torch.device(device)
+    except RuntimeError:
+        raise EngineError(f"device={device}: cpu, cuda or cuda:NUMBER are understood") from None
     if place.type == "cuda" and not torch.cuda.is_available():
         raise EngineError(f"device={place}: this machine has no CUDA device that torch can use; take device=cpu")
     return place
