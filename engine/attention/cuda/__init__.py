@@ -1,0 +1,1 @@
+"""Paged decode in CUDA C++, with a plain C interface."""
