@@ -1,7 +1,8 @@
 """How a value lies in the cache: cast to the cache's dtype; fp8 is divided by a scale of its KV head before.
 
-e4m3fn has 3 bits of mantissa, +-448 as its largest value, no infinity and one NaN (0x7f). A value beyond +-448 would become
-NaN in a cast, hence the clamp (Micikevicius et al., "FP8 formats for deep learning", 2022).
+e4m3fn has 3 bits of mantissa, +-448 as its largest value, no infinity and one NaN (0x7f; Micikevicius et al., "FP8 formats
+for deep learning", 2022). What a cast makes of a value beyond +-448 differs between versions of PyTorch, NaN or the largest
+value; hence the clamp.
 """
 
 from __future__ import annotations

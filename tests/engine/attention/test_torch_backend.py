@@ -119,6 +119,12 @@ def test_a_batch_that_is_filled_anew_is_a_new_step():
     assert torch.equal(call(), before.flip(0)) and not torch.equal(before[0], before[1])
 
 
+def test_the_next_step_may_begin_with_another_layer():
+    backend = TorchAttention()
+    for case in (make_case(**MIXED), make_case(**CASES["decode ragged"])):  # other caches, another batch
+        case.check(attend(backend, case))
+
+
 def test_rows_need_not_lie_one_behind_the_other():
     """q, k and v as slices of one projection [tokens, heads + 2 kv_heads, dim]."""
     case = make_case(**MIXED)
