@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.errors import EngineError
@@ -41,6 +42,12 @@ def from_gguf(
             raise EngineError(f"{where}: {architecture}.{key} must be a whole number above 0, not {found!r}")
         return found
 
+    def number(key: str, default: float | None = None) -> float:
+        found = value(key, default)
+        if not isinstance(found, (int, float)) or not 0 < found < math.inf:
+            raise EngineError(f"{where}: {architecture}.{key} must be a number above 0, not {found!r}")
+        return float(found)
+
     for key in ("expert_count", "attention.sliding_window"):
         if value(key, 0):
             raise EngineError(f"{where}: {architecture}.{key} is {value(key)}; the engine does not run such models")
@@ -51,6 +58,9 @@ def from_gguf(
     for key in ("attention.value_length", "rope.dimension_count"):
         if value(key, head_dim) != head_dim:
             raise EngineError(f"{where}: {architecture}.{key} is {value(key)}, not the head's {head_dim}, which is not run")
+    if frequency_factors is not None:
+        if len(frequency_factors) != head_dim // 2 or not all(0 < factor < math.inf for factor in frequency_factors):
+            raise EngineError(f"{where}: rope_freqs.weight must be {head_dim // 2} numbers above 0 (half of head_dim)")
     max_position = whole("context_length")
     return ModelConfig(
         name=metadata.get("general.name", where),
@@ -64,8 +74,8 @@ def from_gguf(
         vocab=shapes["token_embd.weight"][0],
         tied="output.weight" not in shapes,
         max_position=max_position,
-        rope=_rope(value, max_position, frequency_factors, where),
-        rms_norm_eps=float(value("attention.layer_norm_rms_epsilon")),
+        rope=_rope(value, number, max_position, frequency_factors, where),
+        rms_norm_eps=number("attention.layer_norm_rms_epsilon"),
         qkv_bias="blk.0.attn_q.bias" in shapes,
         output_bias="blk.0.attn_output.bias" in shapes,
         mlp_bias="blk.0.ffn_gate.bias" in shapes,
@@ -76,8 +86,14 @@ def from_gguf(
     )
 
 
-def _rope(value: Any, max_position: int, frequency_factors: tuple[float, ...] | None, where: str) -> RopeConfig:
-    theta = float(value("rope.freq_base", 10000.0))
+def _rope(
+    value: Callable[..., Any],
+    number: Callable[..., float],
+    max_position: int,
+    frequency_factors: tuple[float, ...] | None,
+    where: str,
+) -> RopeConfig:
+    theta = number("rope.freq_base", 10000.0)
     kind = value("rope.scaling.type", "none")
     if kind not in SCALINGS:
         raise EngineError(f"{where}: rope.scaling.type is {kind!r}; {', '.join(SCALINGS)} are understood")
@@ -91,11 +107,11 @@ def _rope(value: Any, max_position: int, frequency_factors: tuple[float, ...] | 
         )  # fmt: skip
     if kind == "none":
         return RopeConfig(theta)
-    factor = float(value("rope.scaling.factor"))
+    factor = number("rope.scaling.factor")
     if kind == "linear":
         return RopeConfig(theta, "linear", factor)
     return RopeConfig(
-        theta, "yarn", factor, original_max_position=value("rope.scaling.original_context_length", max_position),
-        beta_fast=float(value("rope.scaling.yarn_beta_fast", 32.0)),
-        beta_slow=float(value("rope.scaling.yarn_beta_slow", 1.0)),
+        theta, "yarn", factor, original_max_position=int(number("rope.scaling.original_context_length", max_position)),
+        beta_fast=number("rope.scaling.yarn_beta_fast", 32.0),
+        beta_slow=number("rope.scaling.yarn_beta_slow", 1.0),
     )  # fmt: skip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from engine.errors import EngineError
 from engine.model.config import ModelConfig
 from engine.model.gguf_config import from_gguf
+from engine.model.gguf_header import TensorInfo, read_header
 from engine.model.tensor_shapes import EMBEDDING, FINAL_NORM, HEAD, layer_prefix
 
 WHOLE_MODEL = {"token_embd.weight": EMBEDDING, "output_norm.weight": FINAL_NORM, "output.weight": HEAD}
@@ -30,51 +31,73 @@ IN_A_LAYER = {  # GGUF's name after blk.N. -> Hugging Face's after model.layers.
     "ffn_down": "mlp.down_proj",
 }
 FREQUENCY_FACTORS = "rope_freqs.weight"
-TOKENIZER = "tokenizer.ggml."
-MALFORMED = (ValueError, IndexError, KeyError, OverflowError, TypeError, AttributeError)  # the reader's, of a broken file
 
 
 class GgufFile:
     """Configuration and tensors of a file; `shapes` and `read` speak Hugging Face's names."""
 
     def __init__(self, file: Path) -> None:
-        from gguf import GGUFReader
-
         self.where = str(file)
-        if not file.is_file():
-            raise EngineError(f"{file}: no such file")
-        try:
-            reader = GGUFReader(file)
-            metadata = {key: field.contents() for key, field in reader.fields.items() if _is_wanted(key)}
-        except MALFORMED as error:
-            raise EngineError(f"{file}: not a whole GGUF file ({_one_line(error)})") from None
-        tensors = {tensor.name: tensor for tensor in reader.tensors}
+        header = read_header(file)
+        self._bytes = np.memmap(file, np.uint8, "r")
+        tensors = {tensor.name: tensor for tensor in header.tensors}
+        self._check_that_all_are_there(tensors)
         factors = tensors.pop(FREQUENCY_FACTORS, None)
         self.config: ModelConfig = from_gguf(
-            metadata,
-            {name: _shape(tensor) for name, tensor in tensors.items()},
-            tensors["token_embd.weight"].tensor_type.name if "token_embd.weight" in tensors else "",
-            None if factors is None else tuple(float(factor) for factor in factors.data),
+            header.metadata,
+            {name: tensor.shape for name, tensor in tensors.items()},
+            self._type_name(tensors["token_embd.weight"]) if "token_embd.weight" in tensors else "",
+            None if factors is None else tuple(map(float, self._values(factors))),
             self.where,
         )
         self._tensors = {huggingface_name(name): tensor for name, tensor in tensors.items()}
-        self.shapes: Mapping[str, tuple[int, ...]] = {name: _shape(tensor) for name, tensor in self._tensors.items()}
+        self.shapes: Mapping[str, tuple[int, ...]] = {name: tensor.shape for name, tensor in self._tensors.items()}
 
     def read(self, name: str) -> Tensor:
-        from gguf.quants import dequantize
-
-        tensor = self._tensors[name]
-        try:
-            numbers = dequantize(tensor.data, tensor.tensor_type)
-        except NotImplementedError:
-            raise EngineError(f"{self.where}: {tensor.name} is {tensor.tensor_type.name}, which cannot be read") from None
-        values = torch.from_numpy(np.array(numbers, dtype=np.float32))
+        values = torch.from_numpy(np.array(self._values(self._tensors[name])))
         if self.config.architecture == "llama":
             if ".q_proj." in name:
                 values = halves_from_pairs(values, self.config.heads)
             elif ".k_proj." in name:
                 values = halves_from_pairs(values, self.config.kv_heads)
         return values
+
+    def _values(self, tensor: TensorInfo) -> np.ndarray:
+        """fp32, in the tensor's shape."""
+        from gguf import GGMLQuantizationType
+        from gguf.quants import dequantize
+
+        rows = self._bytes[tensor.offset : tensor.offset + self._size(tensor)].reshape(*tensor.shape[:-1], -1)
+        try:
+            return dequantize(rows, GGMLQuantizationType(tensor.type_number))
+        except NotImplementedError:
+            raise EngineError(f"{self.where}: {tensor.name} is {self._type_name(tensor)}, which cannot be read") from None
+
+    def _size(self, tensor: TensorInfo) -> int:
+        """Bytes; an element type stores rows in groups of elements."""
+        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+        group, group_bytes = GGML_QUANT_SIZES[GGMLQuantizationType(tensor.type_number)]
+        if tensor.shape[-1] % group:
+            raise EngineError(f"{self.where}: {tensor.name} has rows of {tensor.shape[-1]}, not a multiple of {group}")
+        return math.prod(tensor.shape) // group * group_bytes
+
+    def _type_name(self, tensor: TensorInfo) -> str:
+        from gguf import GGMLQuantizationType
+
+        try:
+            return GGMLQuantizationType(tensor.type_number).name
+        except ValueError:
+            raise EngineError(f"{self.where}: {tensor.name} is of type {tensor.type_number}, which is not known") from None
+
+    def _check_that_all_are_there(self, tensors: Mapping[str, TensorInfo]) -> None:
+        for tensor in tensors.values():
+            self._type_name(tensor)
+            end = tensor.offset + self._size(tensor)
+            if end > len(self._bytes):
+                raise EngineError(
+                    f"{self.where}: not a whole GGUF file: {tensor.name} ends at byte {end}, the file at {len(self._bytes)}"
+                )
 
 
 def huggingface_name(name: str) -> str:
@@ -95,17 +118,3 @@ def halves_from_pairs(rows: Tensor, heads: int) -> Tensor:
     """
     pairs = rows.shape[0] // heads // 2
     return rows.view(heads, pairs, 2, *rows.shape[1:]).transpose(1, 2).reshape(rows.shape)
-
-
-def _shape(tensor: Any) -> tuple[int, ...]:
-    """Outputs first; GGUF has the innermost dimension first."""
-    return tuple(int(size) for size in reversed(tensor.shape))
-
-
-def _is_wanted(key: str) -> bool:
-    """Lists of tokens and merges are the tokenizer's, and long."""
-    return not key.startswith(TOKENIZER) or key.endswith("_token_id")
-
-
-def _one_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -1,11 +1,16 @@
-"""GGUF files of tiny models, written with the format's own library from the weights of transformers' models."""
+"""GGUF files of tiny models, written with the format's own library from the weights of transformers' models; wrong ones."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gguf import GGUFWriter
+import pytest
+from gguf import GGMLQuantizationType, GGUFWriter
+from gguf.quants import quantize
 from torch import Tensor
+
+from engine.errors import EngineError
+from engine.model.load import load_model
 
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "input_layernorm": "attn_norm",
@@ -16,10 +21,28 @@ NAMES = {
 }  # fmt: skip
 
 
-def write_gguf(file: Path, model: Any, dtype: type = np.float32, tensors: dict | None = None, **metadata: Any) -> None:
+def refusal_of(file: Path) -> str:
+    """What loading a wrong file says, in one line that names the file or the model."""
+    with pytest.raises(EngineError) as refusal:
+        load_model(file)
+    text = str(refusal.value)
+    assert text.startswith(f"{file}: ") or "model " in text
+    assert "\n" not in text
+    return text
+
+
+def write_gguf(
+    file: Path,
+    model: Any,
+    dtype: type = np.float32,
+    tensors: dict[str, np.ndarray] | None = None,
+    quantized: GGMLQuantizationType | None = None,
+    **metadata: Any,
+) -> None:
     """`model` (of transformers) as converters write it: queries and keys of llama in pairs, other architectures as they are.
 
-    `metadata` adds or replaces (None: leaves out) keys after the architecture, with `__` for a dot; `tensors` adds tensors.
+    `metadata` adds or replaces (None: leaves out) keys after the architecture, with `__` for a dot; `tensors` adds tensors;
+    `quantized` is the type of matrices, `dtype` that of vectors, and of matrices otherwise.
     """
     config = model.config
     kind = config.model_type
@@ -40,9 +63,13 @@ def write_gguf(file: Path, model: Any, dtype: type = np.float32, tensors: dict |
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        writer.add_tensor(_gguf_name(name), _as_converted(name, weight, config).astype(dtype))
-    for name, values_ in (tensors or {}).items():
-        writer.add_tensor(name, values_)
+        values_ = _as_converted(name, weight, config)
+        if quantized is not None and values_.ndim == 2:
+            writer.add_tensor(_gguf_name(name), quantize(values_, quantized), raw_dtype=quantized)
+        else:
+            writer.add_tensor(_gguf_name(name), values_.astype(dtype))
+    for name, extra in (tensors or {}).items():
+        writer.add_tensor(name, extra)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
