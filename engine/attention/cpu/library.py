@@ -25,6 +25,7 @@ SIGNATURES = {
     "twin_add_rms_norm": "pppp" "llll" "f" "ii",
     "twin_rope": "ppppp" "llllllll" "ii",
     "twin_silu_mul": "pp" "lll" "ii",
+    "twin_pack": "pp" "ll" "i",
     "twin_linear_f32": "pppp" "llll" "i",
     "twin_linear_bf16": "pppp" "llll" "i",
 }  # fmt: skip

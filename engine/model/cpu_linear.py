@@ -1,0 +1,54 @@
+"""The matrix product of a layer in C++ on the CPU (engine/attention/cpu/linear.cpp)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from engine.attention.cpu import library
+
+PANEL = 48  # outputs that linear.cpp lays out together
+WORD = 4  # bytes: one fp32, two bf16
+
+
+class CpuLinear:
+    """x [rows, inputs] -> x W^T + b [rows, outputs], in fp32 or bf16; W is kept packed, and only so.
+
+    A row's result is the same to the bit whatever rows stand beside it.
+    """
+
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        assert self.can(weight)
+        functions = library.library()
+        self._linear = functions.twin_linear_f32 if weight.dtype == torch.float32 else functions.twin_linear_bf16
+        self.outputs, self.inputs = weight.shape
+        self.dtype, self.bias = weight.dtype, None if bias is None else bias.contiguous()
+        self._words = self.inputs * weight.itemsize // WORD
+        self._packed = torch.empty(-(-self.outputs // PANEL), self._words, PANEL, dtype=torch.int32)
+        functions.twin_pack(
+            weight.contiguous().data_ptr(), self._packed.data_ptr(), self.outputs, self._words, torch.get_num_threads()
+        )
+        self._fixed = self._packed.data_ptr(), None if self.bias is None else self.bias.data_ptr()
+
+    @staticmethod
+    def can(weight: Tensor) -> bool:
+        """Whether this weight can be used: on a CPU with the library, fp32 or bf16, of whole words."""
+        return (
+            weight.device.type == "cpu"
+            and weight.dtype in (torch.float32, torch.bfloat16)
+            and weight.shape[1] * weight.itemsize % WORD == 0
+            and library.why_not() is None
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        rows, stride = x.shape[0], x.stride(0) * x.itemsize
+        assert x.shape[1] == self.inputs and x.dtype == self.dtype
+        if x.stride(1) != 1 or stride % WORD:
+            x = x.contiguous()
+            stride = self.inputs * x.itemsize
+        out = torch.empty(rows, self.outputs, dtype=self.dtype)
+        self._linear(
+            x.data_ptr(), *self._fixed, out.data_ptr(), rows, self.outputs, self._words, stride // WORD,
+            torch.get_num_threads(),
+        )  # fmt: skip
+        return out
