@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,16 +15,26 @@ PACKED_FOR_ROWS = 16
 REPEATS = {1: 4, 2: 2, 3: 2}
 
 
+class MatrixProduct(Protocol):
+    """x [rows, inputs] -> x W^T + b [rows, outputs], in the dtype of x; rows may be none."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+
+class LinearFactory(Protocol):
+    """Takes W [outputs, inputs] and b [outputs] or None, and keeps them as it likes."""
+
+    def __call__(self, weight: Tensor, bias: Tensor | None = None) -> MatrixProduct: ...
+
+
 class Linear:
-    """x [rows, inputs] -> x W^T + b [rows, outputs], for W [outputs, inputs] as checkpoints have it.
+    """`MatrixProduct` by torch.
 
     On a CPU that oneDNN serves for this dtype the matrix is kept in oneDNN's own layout, and the plain one is let go.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        self.outputs, self.inputs = weight.shape
         self.bias = bias
-        self.nbytes = weight.nbytes + (0 if bias is None else bias.nbytes)
         self.packed = _is_packed(weight)
         self.repeated = self.packed and weight.dtype == torch.float32
         if self.packed:

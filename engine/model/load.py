@@ -9,6 +9,7 @@ import torch
 from engine.errors import EngineError
 from engine.model.config import ModelConfig
 from engine.model.embedded import embedded_gguf
+from engine.model.linear import Linear, LinearFactory
 from engine.model.ops import Ops, TorchOps
 from engine.model.room import check_room
 from engine.model.transformer import Transformer
@@ -24,12 +25,14 @@ def load_model(
     ops: Ops | None = None,
     seed: int = 0,
     max_len: int | None = None,
+    linear: LinearFactory = Linear,
 ) -> Transformer:
     """A transformer, ready to run.
 
     `source`: the folder of a Hugging Face model, a .gguf file, "smollm2" for the embedded one, or a configuration, whose
     weights are drawn at random with `seed`. `dtype` (fp32, fp16, bf16; None: the checkpoint's) is of weights and
-    activations. `max_len`: the longest context in tokens; None: the positions of the training.
+    activations. `max_len`: the longest context in tokens; None: the positions of the training. `ops` and `linear` compute
+    the small operations and the matrix products; plain torch where nothing is given.
     """
     place = _device(device)
     config, tensors = _opened(source, seed, place)
@@ -37,7 +40,7 @@ def load_model(
     if dtype not in TORCH_DTYPES:
         raise EngineError(f"dtype={dtype}: {', '.join(TORCH_DTYPES)} are understood")
     check_room(config, dtype, place)
-    weights = load_weights(config, tensors, TORCH_DTYPES[dtype], place)
+    weights = load_weights(config, tensors, TORCH_DTYPES[dtype], place, linear)
     return Transformer(config, weights, ops or TorchOps(), max_len)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from engine.errors import EngineError
 from engine.model.config import ModelConfig
-from engine.model.linear import Linear
+from engine.model.linear import Linear, LinearFactory, MatrixProduct
 from engine.model.tensor_shapes import EMBEDDING, FINAL_NORM, HEAD, expected_shapes, layer_prefix
 
 TORCH_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -42,13 +42,13 @@ class LayerWeights:
     """One layer; D = head_dim, I = intermediate."""
 
     input_norm: Tensor  # [hidden]
-    qkv: Linear  # hidden -> (heads + 2 kv_heads) D: queries, keys, values
+    qkv: MatrixProduct  # hidden -> (heads + 2 kv_heads) D: queries, keys, values
     q_norm: Tensor | None  # [D]
     k_norm: Tensor | None  # [D]
-    output: Linear  # heads D -> hidden
+    output: MatrixProduct  # heads D -> hidden
     post_norm: Tensor  # [hidden]
-    gate_up: Linear  # hidden -> 2 I: gate, up
-    down: Linear  # I -> hidden
+    gate_up: MatrixProduct  # hidden -> 2 I: gate, up
+    down: MatrixProduct  # I -> hidden
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Weights:
     embedding: Tensor  # [vocab, hidden]
     layers: list[LayerWeights]
     final_norm: Tensor  # [hidden]
-    head: Linear  # hidden -> vocab; of a tied model the embedding's own memory, unless its layout is packed
+    head: MatrixProduct  # hidden -> vocab; of a tied model over the embedding's own memory, unless its layout differs
 
     @property
     def dtype(self) -> torch.dtype:
@@ -67,7 +67,13 @@ class Weights:
         return self.embedding.device
 
 
-def load_weights(config: ModelConfig, source: TensorSource, dtype: torch.dtype, device: torch.device) -> Weights:
+def load_weights(
+    config: ModelConfig,
+    source: TensorSource,
+    dtype: torch.dtype,
+    device: torch.device,
+    linear_factory: LinearFactory = Linear,
+) -> Weights:
     """All weights of the configuration, after a check that the source has just these."""
     shapes = expected_shapes(config)
     _check(shapes, source)
@@ -83,20 +89,21 @@ def load_weights(config: ModelConfig, source: TensorSource, dtype: torch.dtype, 
             part.copy_(source.read(name))
         return whole
 
-    def linear(*names: str) -> Linear:
+    def linear(*names: str) -> MatrixProduct:
         biases = [f"{name}.bias" for name in names]
-        return Linear(stacked([f"{name}.weight" for name in names]), stacked(biases) if biases[0] in shapes else None)
+        matrix = stacked([f"{name}.weight" for name in names])
+        return linear_factory(matrix, stacked(biases) if biases[0] in shapes else None)
 
     embedding = one(EMBEDDING)
     return Weights(
         embedding=embedding,
         layers=[_layer(layer_prefix(layer), config.qk_norm, one, linear) for layer in range(config.layers)],
         final_norm=one(FINAL_NORM),
-        head=Linear(embedding if config.tied else one(HEAD)),
+        head=linear_factory(embedding if config.tied else one(HEAD)),
     )
 
 
-def _layer(prefix: str, qk_norm: bool, one: Callable[[str], Tensor], linear: Callable[..., Linear]) -> LayerWeights:
+def _layer(prefix: str, qk_norm: bool, one: Callable[[str], Tensor], linear: Callable[..., MatrixProduct]) -> LayerWeights:
     attention, mlp = prefix + "self_attn.", prefix + "mlp."
     return LayerWeights(
         input_norm=one(prefix + "input_layernorm.weight"),

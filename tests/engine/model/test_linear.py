@@ -16,8 +16,3 @@ def test_any_number_of_rows(rows, bias, dtype, tolerance):
     found = Linear(weight, offset if bias else None)(x)
     assert (found.shape, found.dtype) == ((rows, 70), dtype)
     torch.testing.assert_close(found.double(), wanted, rtol=tolerance, atol=10 * tolerance)
-
-
-def test_bytes_are_those_of_matrix_and_bias():
-    assert Linear(torch.zeros(7, 5), torch.zeros(7)).nbytes == (7 * 5 + 7) * 4
-    assert Linear(torch.zeros(7, 5, dtype=torch.bfloat16)).nbytes == 7 * 5 * 2
