@@ -1,0 +1,1 @@
+"""What the engine computes, against references, on the devices of this machine."""
