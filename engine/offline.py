@@ -128,4 +128,7 @@ class Engine:
             output.samples.append(Sample(sequence.generated, request.state, request.reason))
             if search is not None:
                 output.hypotheses = list(search.hypotheses())
+        if output.hypotheses:  # the beams themselves are of no use any more
+            finished = output.samples[0]
+            output.samples = [Sample(list(each.tokens), finished.status, finished.reason) for each in output.hypotheses]
         return output

@@ -31,7 +31,7 @@ def refuse_odd(typed: str, for_hydra: str) -> None:
         raise UserError(f"{typed}: {key} takes one of the names {', '.join(choices(key))}")
 
 
-def refuse_additions(typed: list[str], for_hydra: list[str], made: HydraValues) -> None:
+def refuse_additions(typed: list[str], for_hydra: list[str], made: HydraValues, root: str) -> None:
     """Refuses `+key=value` and `++key=value` where no option is called so: Hydra would add what nothing ever reads.
 
     A policy's or predictor's own parameters are not among them: it knows its own. Raises `UserError`.
@@ -42,14 +42,14 @@ def refuse_additions(typed: list[str], for_hydra: list[str], made: HydraValues) 
     if not added:
         return
     kept = [word for word in for_hydra if not word.startswith("+")]
-    known = set(flat(hydra_values(kept).values))
+    known = set(flat(hydra_values(kept, root).values))
     for key in added:
         extra = [name for name in flat(made.values) if name == key or name.startswith(f"{key}.")]
         if any(name not in known for name in extra):
-            raise UserError(_unknown_option(key, kept))
+            raise UserError(_unknown_option(key, kept, root))
 
 
-def explained(error: Exception, overrides: list[str]) -> str:
+def explained(error: Exception, overrides: list[str], root: str) -> str:
     """One line for an exception that Hydra or OmegaConf raised on composing `overrides`."""
     from hydra.errors import MissingConfigException
 
@@ -58,7 +58,7 @@ def explained(error: Exception, overrides: list[str]) -> str:
     typed = re.match(r"Could not (?:override|delete from config\.) '([^']+)'", str(error))
     key = getattr(error, "full_key", None)
     if typed and not key:
-        return _unknown_option(typed.group(1), overrides)
+        return _unknown_option(typed.group(1), overrides, root)
     return f"{key}: {_first_line(str(error))}" if key else _first_line(str(error))
 
 
@@ -67,9 +67,9 @@ def _missing_choice(file: str, options: list[str]) -> str:
     return f"{group}={name}: no such choice{nearest(name, options)} ({group} may be: {', '.join(options)})"
 
 
-def _unknown_option(key: str, overrides: list[str]) -> str:
+def _unknown_option(key: str, overrides: list[str], root: str) -> str:
     chosen = [text for text in overrides if is_group(text.partition("=")[0])]
-    made = hydra_values(chosen)
+    made = hydra_values(chosen, root)
     known = list(flat(made.values))
     if key in known:
         return f"~{key}: null already, there is nothing to delete"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from twin.cli.errors import UserError, one_line
-from twin.cli.groups import flat, hydra_values
+from twin.cli.groups import ROOT, flat, hydra_values
 from twin.cli.quoting import OVERRIDE, key_of, quoted
 from twin.policy_parameters import OF_EVERY_POLICY
 
@@ -31,8 +31,8 @@ class Composed:
         return any(key_of(override) == key for override in self.overrides)
 
 
-def compose(overrides: list[str], for_help: bool = False) -> Composed:
-    """Composes `conf/config.yaml` with the overrides. Raises `UserError` for any that is wrong.
+def compose(overrides: list[str], for_help: bool = False, root: str = ROOT) -> Composed:
+    """Composes the file `root` of `conf/` with the overrides. Raises `UserError` for any that is wrong.
 
     `for_help`: an option that must be given may be missing, for it is what one wants to read of.
     """
@@ -50,12 +50,12 @@ def compose(overrides: list[str], for_help: bool = False) -> Composed:
     for typed, override in zip(overrides, for_hydra, strict=True):
         refuse_odd(typed, override)
     try:
-        made = hydra_values(for_hydra)
+        made = hydra_values(for_hydra, root)
     except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(explained(error, for_hydra)) from error
+        raise UserError(explained(error, for_hydra, root)) from error
     except ValueError as error:  # integers of thousands of digits, say
         raise UserError(one_line(str(error))) from error
-    refuse_additions(overrides, for_hydra, made)
+    refuse_additions(overrides, for_hydra, made, root)
     if not made.run_dir:
         raise UserError("hydra.run.dir: empty; give hydra.run.dir=FOLDER, or leave it out for one named after the time")
     for key, value in flat(made.values).items():

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+ROOT = "config"  # the file of conf/ that says what a run of the simulator is made of
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
 
@@ -31,13 +32,16 @@ class HydraValues(NamedTuple):
     choices: dict[str, str]  # the choice of every group of ours
 
 
-def hydra_values(overrides: list[str]) -> HydraValues:
-    """Composes; overrides are in Hydra's own grammar. Raises `HydraException` and `OmegaConfBaseException`."""
+def hydra_values(overrides: list[str], root: str = ROOT) -> HydraValues:
+    """Composes the file `root` of `conf/`; overrides are in Hydra's own grammar.
+
+    Raises `HydraException` and `OmegaConfBaseException`.
+    """
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF), job_name="twin"):
-        config = compose("config", overrides=overrides, return_hydra_config=True)
+        config = compose(root, overrides=overrides, return_hydra_config=True)
     run_dir = str(config.hydra.run.dir)
     chosen = {str(group): str(name) for group, name in config.hydra.runtime.choices.items() if is_group(str(group))}
     OmegaConf.set_struct(config, False)

@@ -9,7 +9,7 @@ from typing import Any
 from twin import predictors_registry
 from twin.cli.compose import NAMED_BY_FILE, Composed, compose
 from twin.cli.errors import naming
-from twin.cli.groups import CONF, choices, flat
+from twin.cli.groups import CONF, ROOT, choices, flat
 from twin.cli.options import check_options
 from twin.policies_registry import find, names
 from twin.policy_assembly import names_part, parse
@@ -25,17 +25,25 @@ def wants_help(words: list[str]) -> bool:
     return "--help" in words or "-h" in words
 
 
-def help_text(command: str, does: str, example: str, words: list[str], sections: Iterable[str] | None = None) -> str:
+def help_text(
+    command: str,
+    does: str,
+    example: str,
+    words: list[str],
+    sections: Iterable[str] | None = None,
+    program: str = "twin",
+    root: str = ROOT,
+) -> str:
     """Usage, groups, options with their values under the choices among `words`, one example.
 
     `sections` restricts groups and options to those that the command reads; None shows all.
     """
-    composed = compose([word for word in words if word not in ("--help", "-h")], for_help=True)
+    composed = compose([word for word in words if word not in ("--help", "-h")], for_help=True, root=root)
     check_options(composed.values)
     shown = [name for name in composed.values if sections is None or name in sections]
-    lines = [f"usage: python -m twin {command} [group=choice ...] [option=value ...]", "", does, ""]
+    lines = [f"usage: python -m {program} {command} [group=choice ...] [option=value ...]", "", does, ""]
     lines += ["groups (the choice now: all choices)", *_table(_groups(composed, shown)), ""]
-    lines += ["options (the value now: what it is)", *_table(_options(composed, shown)), ""]
+    lines += ["options (the value now: what it is)", *_table(_options(composed, shown, root)), ""]
     for option in _named_by_file(composed, shown):
         lines += _parameters(composed, option)
     return "\n".join([*lines, f"example: {example}", ""])
@@ -53,8 +61,8 @@ def _groups(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
             yield f"{group}={chosen}", " ".join(choices(group))
 
 
-def _options(composed: Composed, shown: list[str]) -> Iterator[tuple[str, str]]:
-    comments = _comments(CONF / "config.yaml", "")
+def _options(composed: Composed, shown: list[str], root: str) -> Iterator[tuple[str, str]]:
+    comments = _comments(CONF / f"{ROOT}.yaml", "") | _comments(CONF / f"{root}.yaml", "")
     for group, chosen in composed.choices.items():
         comments |= _comments(CONF / group / f"{chosen}.yaml", f"{group}.")
     for name, value in flat({section: composed.values[section] for section in shown}).items():

@@ -8,6 +8,7 @@ import platform
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twin import __version__, predictors_registry
@@ -22,11 +23,12 @@ from twin.policy_parts import ROLES
 
 if TYPE_CHECKING:
     from traces import Trace
+    from twin.core.limits import Limits
     from twin.latency.model import LatencyModel
     from twin.policy import Policy
     from twin.predictor import Predictor
     from twin.predictors_registry import PredictorFile
-    from twin.sim import Simulation
+    from twin.sim import Setup, Simulation
 
 DISTRIBUTIONS = ("numpy", "simpy", "hydra-core", "pandas", "pyarrow")  # whose versions a result depends on
 
@@ -38,6 +40,32 @@ class Relay:
 
     def __call__(self, step: dict[str, Any]) -> None:
         self.receiver(step)
+
+
+class Backend:
+    """What a job runs on: the simulator. An engine has sizes of its own, and steps that are computed."""
+
+    why_blocks: str = "as given"  # how cache.num_gpu_blocks comes about, where it is set before the memory calculation
+
+    def check(self, config: dict[str, Any], policy: Assembly) -> list[str]:
+        """Look at the options and the policy before anything else is built; notes for the user."""
+        return []
+
+    def adapt(self, trace: "Trace", config: dict[str, Any], limits: "Limits") -> "tuple[Trace, list[str]]":
+        """The trace as this back end plays it, and how it differs, in words."""
+        return trace, []
+
+    def simulation(self, setup: "Setup", trace: "Trace", config: dict[str, Any], decisions: Relay | None) -> "Simulation":
+        from twin.sim import Simulation
+
+        return Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
+
+    def finish(self, folder: Path) -> None:
+        """The simulation is over, however it ended: files of its own."""
+
+    def provenance(self) -> dict[str, Any]:
+        """What of a result is owed to it."""
+        return {}
 
 
 @dataclass
@@ -52,6 +80,7 @@ class Job:
     predictor: "PredictorFile"
     command: str
     lines: list[str]  # to print before it starts: memory, trace, latency, notes
+    backend: Backend
 
     @property
     def slo(self) -> dict[str, float | None]:
@@ -87,15 +116,17 @@ class Job:
                 latency=self.simulation.setup.latency.describe(),
                 warnings=warnings,
             )
+            | self.backend.provenance()
         }
 
 
-def build(composed: Composed, command: str) -> Job:
+def build(composed: Composed, command: str, backend: Backend | None = None) -> Job:
     """Builds every part; raises `UserError` for the first that cannot be."""
     from twin.core.limits import Limits, Rules
-    from twin.sim import Setup, Simulation, SwapCost
+    from twin.sim import Setup, SwapCost
     from twin.sim.predictions import PredictorError
 
+    backend = backend or Backend()
     config = composed.values
     check_options(config)
     assembly = _policy(config)
@@ -103,8 +134,9 @@ def build(composed: Composed, command: str) -> Job:
     with naming("policy"):
         notes = assembly.shadowed(config["policy_path"])
     notes += _allocator(config, policy, composed)
+    notes += backend.check(config, assembly)
     served = machine(config)
-    lines = resolve_sizes(config, served)
+    lines = resolve_sizes(config, served, backend.why_blocks)
     latency = _latency(config, served, notes)
     predictor_file, predictor = _predictor(config)
     notes += predictor_file.shadowed(config["policy_path"])
@@ -124,6 +156,9 @@ def build(composed: Composed, command: str) -> Job:
             enable_prefix_caching=cache["enable_prefix_caching"],
             watermark=cache["watermark"],
         )
+    with naming("trace"):
+        trace, adapted = backend.adapt(trace, config, limits)
+    notes += adapted
     decisions = Relay() if config["output"]["decisions"] else None
     mode, pause = ("recompute" if names_part(role, rules[role]) else rules[role] for role in ("preemption_mode", "pause"))
     with naming("policy"):
@@ -143,16 +178,16 @@ def build(composed: Composed, command: str) -> Job:
             closed_sessions=config["simulate"]["closed_sessions"],
         )
         try:
-            simulation = Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
+            simulation = backend.simulation(setup, trace, config, decisions)
         except PredictorError as error:
             raise UserError(str(error)) from error
     lines = [*trace.report.lines(), *lines, _latency_line(latency), *(f"note: {note}" for note in notes)]
-    return Job(config, simulation, decisions, trace, assembly, predictor_file, command, lines)
+    return Job(config, simulation, decisions, trace, assembly, predictor_file, command, lines, backend)
 
 
-def command_line(command: str, overrides: Iterable[str]) -> str:
+def command_line(command: str, overrides: Iterable[str], program: str = "twin") -> str:
     """The command as one can paste it into a shell again."""
-    return shlex.join(["python", "-m", "twin", command, *overrides])
+    return shlex.join(["python", "-m", program, command, *overrides])
 
 
 def _policy(config: dict[str, Any]) -> Assembly:

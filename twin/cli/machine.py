@@ -82,7 +82,7 @@ def block_bytes(config: dict[str, Any], served: Machine) -> int:
     return model.kv_bytes_per_token // model.kv_heads * heads * config["cache"]["block_size"]
 
 
-def resolve_sizes(config: dict[str, Any], served: Machine) -> list[str]:
+def resolve_sizes(config: dict[str, Any], served: Machine, why_given: str = "as given") -> list[str]:
     """Fills in the sizes that were null (blocks of both pools, model.max_model_len); says in words how."""
     cache = config["cache"]
     config["model"]["max_model_len"] = served.max_model_len
@@ -98,7 +98,7 @@ def resolve_sizes(config: dict[str, Any], served: Machine) -> list[str]:
         why = f"{terms}, {plan.block_bytes / 2**20:.4g} MiB a block"
         lines += [warning] if (warning := plan.warning()) else []
     else:
-        why = "as given"
+        why = why_given
     if cache["num_cpu_blocks"] is None:
         host_blocks = int(cache["swap_space_gib"] * GIB) // block_bytes(config, served)
         if host_blocks > (most := MOST["num_host_blocks"]):

@@ -7,7 +7,9 @@ imported here, so that `--version` and `--help` answer at once.
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
+from typing import NamedTuple
 
 from twin import __version__
 from twin.cli import signals, streams
@@ -23,18 +25,28 @@ COMMANDS = {  # name: (module, what it does)
     "plan": ("twin.cli.plan", "memory and concurrency of a model on a GPU"),
 }
 ALIASES = {"-h": "--help", "help": "--help", "-V": "--version", "version": "--version"}
-USAGE = "usage: python -m twin <command> [key=value ...]"
 
 
-def main(arguments: list[str] | None = None) -> int:
+class Program(NamedTuple):
+    """What `python -m NAME` is made of."""
+
+    name: str
+    commands: Mapping[str, tuple[str, str]]  # name: (module, what it does)
+    example: str
+
+
+TWIN = Program("twin", COMMANDS, "python -m twin run policy=fcfs trace=chat")
+
+
+def main(arguments: list[str] | None = None, program: Program = TWIN) -> int:
     """Runs one command; returns the exit status and never lets a user's mistake end in a traceback."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     command = ALIASES.get(words[0], words[0]) if words else None
-    name = f"twin {command}" if command in COMMANDS else "twin"
+    name = f"{program.name} {command}" if command in program.commands else program.name
     streams.make_ready()
     try:
         with signals.interruptible():
-            status = _run(command, words[1:])
+            status = _run(program, command, words[1:])
             streams.flush()
             return status
     except (UserError, streams.OutputLost) as error:
@@ -48,19 +60,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 2
 
 
-def _run(command: str | None, words: list[str]) -> int:
-    if command not in COMMANDS and command not in ("--version", "--help"):
-        streams.complain(_not_a_command(command))
+def _run(program: Program, command: str | None, words: list[str]) -> int:
+    if command is None or command not in (*program.commands, "--version", "--help"):
+        streams.complain(_not_a_command(program, command))
         return 2
     status = 0
     with streams.checked():
         if command == "--version":
-            print(f"twin {__version__}")
+            print(f"{program.name} {__version__}")
         elif command == "--help":
-            print(_overview())
+            print(_overview(program))
         else:
             _find_working_folder()
-            status = int(import_module(COMMANDS[command][0]).main(words))
+            status = int(import_module(program.commands[command][0]).main(words))
     return status
 
 
@@ -71,13 +83,14 @@ def _find_working_folder() -> None:
         raise UserError(f"the working directory: {of_file(error)}; change to one that exists") from error
 
 
-def _overview() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
-    example = "example: python -m twin run policy=fcfs trace=chat"
-    return "\n".join([USAGE, "", *lines, "", "python -m twin <command> --help shows a command's options", example])
+def _overview(program: Program) -> str:
+    width = max(map(len, program.commands))
+    usage = f"usage: python -m {program.name} <command> [key=value ...]"
+    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in program.commands.items()]
+    more = f"python -m {program.name} <command> --help shows a command's options"
+    return "\n".join([usage, "", *lines, "", more, f"example: {program.example}"])
 
 
-def _not_a_command(command: str | None) -> str:
-    what = "no command" if command is None else f"unknown command {command!r}{nearest(command, COMMANDS)}"
-    return f"twin: {what}; the commands are {', '.join(COMMANDS)}"
+def _not_a_command(program: Program, command: str | None) -> str:
+    what = "no command" if command is None else f"unknown command {command!r}{nearest(command, program.commands)}"
+    return f"{program.name}: {what}; the commands are {', '.join(program.commands)}"

@@ -3,7 +3,7 @@
 Trace, model, GPU and latency check their own; what is here would otherwise be found out in the middle of a run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from twin.cli.errors import UserError
@@ -106,15 +106,20 @@ def check_options(values: dict[str, Any]) -> None:
     for group in GROUPS:
         if "name" not in (values.get(group) or {}):
             raise UserError(f"{group}: missing; it may be {', '.join(choices(group))}")
+    check_rules(RULES, values)
+    for name, value in flat(values).items():
+        if name.startswith("latency.") and name.endswith("_s") and is_number(value) and value > LONGEST_S:
+            raise UserError(f"{name}={value}: must be at most {LONGEST_S:g} seconds")
+
+
+def check_rules(rules: Mapping[str, Rule], values: dict[str, Any]) -> None:
+    """Raises `UserError` for the first option that breaks its rule."""
     given = flat(values)
-    for name, rule in RULES.items():
+    for name, rule in rules.items():
         if name not in given:
             raise UserError(f"{name}: missing; it must be {rule.words}")
         if not rule.allows(given[name]):
             raise UserError(f"{name}={shown(given[name])}: must be {rule.words}")
-    for name, value in given.items():
-        if name.startswith("latency.") and name.endswith("_s") and is_number(value) and value > LONGEST_S:
-            raise UserError(f"{name}={value}: must be at most {LONGEST_S:g} seconds")
 
 
 def shown(value: Any) -> str:

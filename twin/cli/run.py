@@ -66,6 +66,7 @@ def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
     try:
         with signals.held():
             outcome = simulated(job, folder)
+            job.backend.finish(folder)
             record = outcome.record
             measured = {name: config[name] for name in ("warmup_s", "warmup_requests")}
             summary = summarize(record, slo=job.slo, **measured)
@@ -116,7 +117,7 @@ def simulated(job: "Job", folder: Path) -> Outcome:
     return Outcome(record, signals.exit_status(), f"{signals.in_words()}; {SAVED}")
 
 
-def show(summary: "Summary", outcome: Outcome, folder: Path) -> None:
+def show(summary: "Summary", outcome: Outcome, folder: Path, command: str = "twin run") -> None:
     """The summary on the terminal, where everything is, and what went wrong."""
     from twin.results.terminal import print_summary
 
@@ -126,4 +127,4 @@ def show(summary: "Summary", outcome: Outcome, folder: Path) -> None:
             print(f"note: {shown}")
     print(f"written to {folder}", flush=True)
     if outcome.message:
-        streams.complain(f"twin run: {outcome.message}")
+        streams.complain(f"{command}: {outcome.message}")

@@ -17,7 +17,7 @@ from twin.cli.compose import Composed
 from twin.cli.errors import UserError
 from twin.cli.folder import claim, release
 from twin.cli.intervals import mean_and_half_width
-from twin.cli.job import Job, build
+from twin.cli.job import Backend, Job, build
 from twin.cli.options import check_options, is_number
 from twin.cli.run import DONE, carry_out
 
@@ -25,12 +25,11 @@ LATENCIES = tuple(f"{metric}_s_{kind}" for metric in ("ttft", "tpot", "e2e") for
 OTHERS = ("request_throughput", "output_token_throughput", "slo_attainment", "goodput", "kv_usage_mean", "preemptions")
 
 
-def run_seeds(composed: Composed, command: str) -> int:
+def run_seeds(composed: Composed, command: str, backend: Backend | None = None) -> int:
     """All runs, one after the other; stops at the first that fails or is interrupted. Returns the exit status."""
     check_options(composed.values)
-    job = build(
-        _with_seed(composed, composed.values["seed"]), command
-    )  # all mistakes come to light before anything is written
+    # all mistakes come to light before anything is written
+    job = build(_with_seed(composed, composed.values["seed"]), command, backend)
     folder = claim(composed.run_dir, composed.given("hydra.run.dir"))
     with streams.work_first():
         print("\n".join(job.lines), flush=True)
@@ -43,7 +42,7 @@ def _run_all(composed: Composed, command: str, job: Job, folder: Path) -> int:
     status, message = DONE, ""
     for seed in range(first, first + count):
         try:
-            job = job if seed == first else build(_with_seed(composed, seed), command)
+            job = job if seed == first else build(_with_seed(composed, seed), command, job.backend)
             outcome, summary = carry_out(job, claim(folder / f"seed={seed}", given=True))
             status, message = outcome.status, outcome.message
         except KeyboardInterrupt:

@@ -46,7 +46,7 @@ class Replica:
         self.env, self.scheduler, self.device, self.forward = env, scheduler, device, forward
         self.on_tick: Callable[[], None] | None = None  # every so many plans or stretches: progress, time limits
         self.predict: Callable[[Request], None] | None = None  # what is known of a request when the scheduler takes it in
-        self.ticks = 0
+        self.ticks, self.tick_mask = 0, 255
         self.inbox: deque[Request] = deque()
         self.to_abort: list[Request] = []
         self.aborts_come = False
@@ -135,7 +135,7 @@ class Replica:
         env, scheduler, device = self.env, self.scheduler, self.device
         while True:
             self.ticks += 1
-            if not self.ticks & 255:
+            if not self.ticks & self.tick_mask:
                 self._tick()
             if env.peek() <= device.now_s:
                 yield At(env, device.now_s)  # what happens at this very time comes first
@@ -163,7 +163,7 @@ class Replica:
         queue: deque[Flight] = deque()
         while True:
             self.ticks += 1
-            if not self.ticks & 255:
+            if not self.ticks & self.tick_mask:
                 self._tick()
             if env.peek() <= device.now_s:
                 yield At(env, device.now_s)

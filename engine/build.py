@@ -1,0 +1,137 @@
+"""From the options to a model on its device, with an attention back end and a size for its cache."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.attention.base import AttentionBackend
+from engine.attention.choose import attention_backend
+from engine.errors import EngineError
+from engine.kv_cache import GIB, KVCache, available_bytes, block_bytes
+from engine.model.config import ModelConfig, from_shape
+from engine.model.load import EMBEDDED, load_model
+from engine.model.ops import Ops
+from engine.model.transformer import Transformer
+from engine.runner import ModelRunner
+from twin.memory import ModelShape, model_shape
+from twin.memory.plan import activation_peak
+
+EMBEDDED_MODEL = "smollm2-135m"  # the shape of conf/model that has weights here
+CPU_CACHE_BYTES = 1 * GIB  # of the KV cache on a CPU, where nothing is said; a quarter of what is free, if that is less
+TORCH_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
+
+
+@dataclass
+class Loaded:
+    """What computes: everything but the pool of blocks."""
+
+    model: Transformer
+    attention: AttentionBackend
+    kv_dtype: torch.dtype
+    shape: ModelShape
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    def runner(self, num_blocks: int, block_size: int, num_host_blocks: int) -> ModelRunner:
+        """The model with a cache of so many blocks. Raises `EngineError` where memory does not suffice."""
+        config = self.model.config
+        cache = KVCache(
+            config.layers, num_blocks, block_size, config.kv_heads, config.head_dim, self.kv_dtype, self.device,
+            num_host_blocks,
+        )  # fmt: skip
+        return ModelRunner(self.model, cache, self.attention)
+
+    def block_bytes(self, block_size: int) -> int:
+        config = self.model.config
+        return block_bytes(config.layers, block_size, config.kv_heads, config.head_dim, self.kv_dtype)
+
+    def blocks_that_fit(self, config: dict[str, Any]) -> tuple[int, str]:
+        """Blocks for the device's pool, and how that comes about, in words."""
+        scheduler, cache = config["scheduler"], config["cache"]
+        free = available_bytes(self.device)
+        size = self.block_bytes(cache["block_size"])
+        if self.device.type == "cpu":
+            budget = min(CPU_CACHE_BYTES, free // 4)
+            why = f"{budget / GIB:.2f} GiB: 1 GiB, or a quarter of what is free"
+        else:
+            peak = activation_peak(self.shape, scheduler["max_num_batched_tokens"], scheduler["max_num_seqs"])
+            budget = int(free * cache["gpu_memory_utilization"]) - peak
+            why = (
+                f"{cache['gpu_memory_utilization']:g} of the free {free / GIB:.2f} GiB less {peak / GIB:.2f} for activations"
+            )
+        if budget < 2 * size:
+            raise EngineError(
+                f"cache: {why} leave no room for two blocks of {size:,} bytes; a smaller model or more memory would fit"
+            )
+        return budget // size - 1, f"{why}, {size / 2**20:.4g} MiB a block"
+
+
+def load(config: dict[str, Any], max_model_len: int | None = None) -> Loaded:
+    """What `model`, `engine`, `attention` and `cache.kv_cache_dtype` say. Raises `EngineError`."""
+    options = config["engine"]
+    device = _device(options["device"])
+    if device.type == "cpu":
+        torch.set_num_threads(options["threads"] or _cores())
+    shape = model_shape(config["model"], config["cache"]["kv_cache_dtype"])
+    source, notes = _weights(options["weights"], config["model"], shape)
+    dtype = options["dtype"] if options["dtype"] != "auto" else "fp32" if device.type == "cpu" else shape.dtype
+    ops, attention = _ops(device, notes), attention_backend(config["attention"], device, shape.head_dim)
+    notes += [attention.note] if attention.note else []
+    longest = max_model_len or config["model"].get("max_model_len") or shape.max_position
+    model = load_model(source, dtype, device, ops, config["seed"], max(longest, shape.max_position))
+    _check_shape(model.config, shape)
+    kv = config["cache"]["kv_cache_dtype"]
+    return Loaded(model, attention.backend, TORCH_DTYPES[dtype if kv == "auto" else kv], shape, notes)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise EngineError(f"engine.device={name}: must be auto, cpu, cuda or cuda:NUMBER") from None
+
+
+def _cores() -> int:
+    """That this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _weights(weights: str, model: dict[str, Any], shape: ModelShape) -> tuple[str | Path | ModelConfig, list[str]]:
+    """Where the weights are from, and what a user should know of it."""
+    if weights == "auto":
+        if shape.name == EMBEDDED_MODEL:
+            return EMBEDDED, []
+        if model.get("path"):
+            path = Path(model["path"])
+            return path if path.is_dir() else path.parent, []
+        weights = "random"
+    if weights == "random":
+        return from_shape(shape), [
+            f"model={shape.name}: its weights are random, so its step times are real and its words not"
+        ]
+    return weights if weights == EMBEDDED else Path(weights), []
+
+
+def _check_shape(config: ModelConfig, shape: ModelShape) -> None:
+    """The weights are those of the model that the scheduler's arithmetic is about."""
+    for name in ("architecture", "layers", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "vocab"):
+        there, said = getattr(config, name), getattr(shape, name)
+        if there != said:
+            raise EngineError(f"engine.weights: {config.name} has {name} {there}, but model={shape.name} has {said}")
+
+
+def _ops(device: torch.device, notes: list[str]) -> Ops:
+    """The small operations of a layer: the fastest that the device can have."""
+    from engine.model.ops import TorchOps
+
+    return TorchOps()

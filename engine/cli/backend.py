@@ -1,0 +1,138 @@
+"""The engine as what a job runs on: the job of `twin run` is built, with a model in place of the latency model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from engine.build import TORCH_DTYPES, Loaded, load
+from engine.contents import TraceContents
+from engine.device import Clock, device_for
+from engine.executor import Executor
+from engine.options import check_engine_options, sampling_params
+from engine.scaling import probe, scaled, with_lengths
+from engine.tokens_file import Tokens
+from twin.check.certificate import certificate_for
+from twin.cli.errors import UserError
+from twin.cli.job import Backend, Relay
+from twin.core.limits import Limits
+from twin.core.request import Request
+from twin.policy_assembly import Assembly
+from twin.sim import Setup, Simulation
+
+if TYPE_CHECKING:
+    from traces import Trace
+
+DISTRIBUTIONS = ("torch", "transformers")
+
+
+class EngineBackend(Backend):
+    """Loads the model once, for all seeds of a run."""
+
+    def __init__(self, rate_given: bool) -> None:
+        """`rate_given`: the user said how fast requests come, so they come no faster."""
+        self.rate_given = rate_given
+        self.loaded: Loaded | None = None
+        self.executor: Executor | None = None
+        self.tokens: Tokens | None = None
+
+    def check(self, config: dict[str, Any], policy: Assembly) -> list[str]:
+        check_engine_options(config)
+        sampling = sampling_params(config)
+        if sampling.beam_width > 1 and config["scheduler"]["async_scheduling"]:
+            raise UserError("sampling.beam_width: beam search needs scheduler.async_scheduling=false")
+        if config["cache"]["allocator"] == "contiguous":
+            raise UserError(
+                "cache.allocator=contiguous: the engine's cache is paged; such a policy can be run in the simulator alone"
+            )
+        if not config["allow_unchecked"]:
+            _ask_for_certificates(policy)
+        if self.loaded is None:
+            self.loaded = load(config)
+        config["model"].setdefault("dtype", None)
+        cache, loaded = config["cache"], self.loaded
+        if cache["num_gpu_blocks"] is None:
+            cache["num_gpu_blocks"], self.why_blocks = loaded.blocks_that_fit(config)
+        if cache["num_cpu_blocks"] is None:
+            swaps = config["policy"]["preemption_mode"] != "recompute" or config["policy"]["pause"] not in (
+                "recompute",
+                "keep",
+            )
+            cache["num_cpu_blocks"] = cache["num_gpu_blocks"] if swaps else 0
+        about = (
+            f"{loaded.model.config.name}, {_name(loaded.model.dtype)}, attention={loaded.attention.name}, {_device(loaded)}"
+        )
+        return [f"engine: {about}", *loaded.notes]
+
+    def adapt(self, trace: Trace, config: dict[str, Any], limits: Limits) -> tuple[Trace, list[str]]:
+        assert self.loaded is not None
+        options = config["engine"]
+        self.runner = self.loaded.runner(limits.num_blocks, limits.block_size, limits.num_host_blocks)
+        if options["scale"] == "none" or (options["scale"] == "auto" and self.loaded.device.type != "cpu"):
+            return trace, []
+        if options["scale"] != "auto":
+            return with_lengths(trace, options["scale"]), [f"engine.scale={options['scale']:g}: lengths x that"]
+        return scaled(trace, probe(self.runner), options["budget_s"], self.rate_given)
+
+    def simulation(self, setup: Setup, trace: Trace, config: dict[str, Any], decisions: Relay | None) -> Simulation:
+        sampling = sampling_params(config)
+        vocab = self.runner.model.config.vocab
+        contents = TraceContents(trace, setup.limits.block_size, vocab, sampling, config["seed"])
+        self.tokens = Tokens() if config["engine"]["tokens"] else None
+        on_end = {} if self.tokens is None else {"on_end": self.tokens.add}
+        self.executor = Executor(self.runner, contents, config["seed"], setup.rules.async_scheduling, **on_end)
+        if sampling.n > 1 and trace.n is None:
+            trace = replace(trace, n=np.full(len(trace), sampling.n))
+        device = device_for(self.executor, Clock(config["engine"]["skip_idle"]))
+        simulation = Simulation(setup, trace, True, decisions, device=device, prepare=self._prepare)
+        simulation.replica.tick_mask = 0
+        return simulation
+
+    def finish(self, folder: Path) -> None:
+        assert self.executor is not None
+        self.executor.close()
+        if self.tokens is not None:
+            self.tokens.write(folder)
+
+    def provenance(self) -> dict[str, Any]:
+        assert self.loaded is not None
+        loaded = self.loaded
+        config = loaded.model.config
+        return {
+            "engine": {
+                "model": config.name, "dtype": _name(loaded.model.dtype), "kv_cache_dtype": _name(loaded.kv_dtype),
+                "attention": loaded.attention.name, "device": _device(loaded), "notes": loaded.notes,
+                "versions": {name: version(name) for name in DISTRIBUTIONS},
+            }
+        }  # fmt: skip
+
+    def _prepare(self, request: Request) -> None:
+        assert self.executor is not None
+        self.executor.prepare(request)
+
+
+def _ask_for_certificates(policy: Assembly) -> None:
+    """A policy that has not passed `twin check` may hang or crash a real engine."""
+    for part in (policy.main, *policy.parts.values()):
+        name = part.file.name
+        if certificate_for(part.file.file) is None:
+            raise UserError(
+                f"policy={name}: {part.file.file} has no certificate for its present content; run python -m twin check "
+                f"policy={name}, or say allow_unchecked=true"
+            )
+
+
+def _name(dtype: Any) -> str:
+    return next(name for name, known in TORCH_DTYPES.items() if known == dtype)
+
+
+def _device(loaded: Loaded) -> str:
+    import torch
+
+    if loaded.device.type == "cuda":
+        return torch.cuda.get_device_name(loaded.device)
+    return f"cpu ({torch.get_num_threads()} threads)"

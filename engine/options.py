@@ -1,0 +1,38 @@
+"""What values the engine's own options may take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.attention.choose import NAMES
+from engine.sampling.params import SamplingParams
+from twin.cli.options import POSITIVE, SWITCH, WORD, Rule, check_rules, integer, is_number, one_of, or_null
+
+DTYPES = ("fp32", "fp16", "bf16")
+SCALE = Rule(lambda value: value in ("auto", "none") or (is_number(value) and 0 < value <= 1), "auto, none, or a share")
+RULES = {
+    "attention": one_of(*NAMES),
+    "allow_unchecked": SWITCH,
+    "engine.device": WORD,
+    "engine.weights": WORD,
+    "engine.dtype": one_of("auto", *DTYPES),
+    "engine.threads": or_null(integer(1, 1024)),
+    "engine.enforce_eager": SWITCH,
+    "engine.compile": SWITCH,
+    "engine.scale": SCALE,
+    "engine.budget_s": POSITIVE,
+    "engine.skip_idle": SWITCH,
+    "engine.tokens": SWITCH,
+    "sampling.ignore_eos": SWITCH,
+}
+KV_DTYPES = ("auto", *DTYPES, "fp8")
+
+
+def check_engine_options(config: dict[str, Any]) -> None:
+    """Raises `UserError` for the first option whose value is not allowed."""
+    check_rules(RULES | {"cache.kv_cache_dtype": one_of(*KV_DTYPES)}, config)
+
+
+def sampling_params(config: dict[str, Any]) -> SamplingParams:
+    """Of every request of the run. Raises `EngineError`. How many tokens come is the trace's affair."""
+    return SamplingParams(**config["sampling"], max_tokens=1)
