@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from engine.sampling.beam import BeamGroup, Candidate, Hypothesis
 from engine.sampling.params import SamplingParams
@@ -14,8 +14,13 @@ from twin.core.request import Request
 class BeamSearch:
     """The search of one request. `offered`: of each member the (token, log-probability) pairs of the step just computed."""
 
-    def __init__(self, request: Request, sampling: SamplingParams, stop_ids: tuple[int, ...], sequences: Sequences) -> None:
+    def __init__(
+        self, request: Request, sampling: SamplingParams, stop_ids: tuple[int, ...], sequences: Sequences,
+        forget: Callable[[Request], object],
+    ) -> None:  # fmt: skip
+        """`forget` is told of beams that are nobody's any more."""
         self.request, self.sampling, self.stop_ids, self.sequences = request, sampling, stop_ids, sequences
+        self.forget = forget
         self.num_candidates = self._new_group().num_candidates
         self.group: BeamGroup | None = None
         self.offered: dict[Request, list[tuple[int, float]]] = {}
@@ -44,8 +49,10 @@ class BeamSearch:
             sequences.of(member).tokens = tokens
         return [parent for parent, _ in step.beams]
 
-    def restart(self) -> None:
+    def restart(self, others: list[Request]) -> None:
         """Its beams were preempted, and it begins again as its prompt."""
+        for other in others:
+            self.forget(other)
         self.group = None
         self.offered.clear()
         first = self.sequences.of(self.request)

@@ -69,7 +69,9 @@ class Executor:
         stops = Stops.of(sampling, self.runner.model.config.eos_token_ids)
         if sampling.beam_width > 1:
             request.samples = sampling.beam_width
-            self.searches[request.id] = BeamSearch(request, sampling, stops.token_ids, self.sequences)
+            self.searches[request.id] = BeamSearch(
+                request, sampling, stops.token_ids, self.sequences, self._forget
+            )  # fmt: skip
         elif sampling.n > 1:
             request.samples = sampling.n
         if stops.token_ids and sampling.beam_width == 1:
@@ -183,12 +185,15 @@ class Executor:
 
     def end(self, request: Request) -> None:
         """The request has ended, in whatever way."""
-        sequence = self.sequences.end(request)
-        self.inputs.tables.end(request)
-        self.stops.pop(request, None)
-        self.least.pop(request, None)
+        sequence = self._forget(request)
         search = self.searches.get(request.family)
         if search is not None and all(member.state in ENDED for member in request.siblings or [request]):
             del self.searches[request.family]
         if sequence is not None:
             self.on_end(request, sequence, search)
+
+    def _forget(self, request: Request) -> Sequence | None:
+        self.inputs.tables.end(request)
+        self.stops.pop(request, None)
+        self.least.pop(request, None)
+        return self.sequences.end(request)

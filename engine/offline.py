@@ -46,7 +46,7 @@ class Sample:
 
 @dataclass
 class Output:
-    """What became of one prompt: `n` samples, or with beam search the hypotheses, the best one first."""
+    """What became of one prompt: `n` samples; with beam search the `n` best hypotheses, and all that it kept, best first."""
 
     samples: list[Sample] = field(default_factory=list)
     hypotheses: list[Hypothesis] = field(default_factory=list)
@@ -124,11 +124,19 @@ class Engine:
             status, reason = (self.last_run.requests[name][row] for name in ("status", "reason"))
             return Output([Sample([], status, reason)])
         output = Output()
-        for request, (sequence, search) in sorted(ended.items(), key=lambda item: item[0].id):
-            output.samples.append(Sample(sequence.generated, request.state, request.reason))
-            if search is not None:
-                output.hypotheses = list(search.hypotheses())
-        if output.hypotheses:  # the beams themselves are of no use any more
-            finished = output.samples[0]
-            output.samples = [Sample(list(each.tokens), finished.status, finished.reason) for each in output.hypotheses]
+        for request in sorted(ended, key=_number):
+            output.samples.append(Sample(ended[request][0].generated, request.state, request.reason))
+        search = next((search for _, search in ended.values() if search is not None), None)
+        if search is not None and search.hypotheses():  # the beams themselves are of no use any more
+            output.hypotheses = list(search.hypotheses())
+            stops, ends = search.stop_ids, output.samples[0]
+            output.samples = [
+                Sample(list(each.tokens), ends.status, "stop" if each.tokens[-1] in stops else ends.reason)
+                for each in output.hypotheses[: search.sampling.n]
+            ]
         return output
+
+
+def _number(request: Request) -> int:
+    """Among the samples of its prompt."""
+    return request.siblings.index(request) if request.siblings else 0

@@ -18,7 +18,7 @@ class Search:
         self.turn += 1
         return self.parents[self.turn - 1] if self.turn <= len(self.parents) else []
 
-    def restart(self) -> None:
+    def restart(self, others: list[Request]) -> None:
         self.turn = 0
         self.restarts += 1
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 class Beams:
     """Shared by the beams of a request: who they are, and for whom the step's logits are there."""
 
-    def __init__(self, choose: Callable[[list[Request]], list[int]], restart: Callable[[], None]) -> None:
+    def __init__(self, choose: Callable[[list[Request]], list[int]], restart: Callable[[list[Request]], None]) -> None:
         """`choose(members)` says for each beam that lives on the index of the member that it continues, [] at the end.
 
-        `restart()`: the request has lost all but its prompt.
+        `restart(others)`: the request has lost all but its prompt, and the beams that were beside its first one.
         """
         self.choose, self.restart = choose, restart
         self.members: list[Request] = []
@@ -85,4 +85,4 @@ def collapse(state: State, members: list[Request]) -> None:
     first.samples, first.siblings, first.forked = len(first.siblings), [], False
     beams.members = []
     beams.computed.clear()
-    beams.restart()
+    beams.restart(others)
