@@ -29,8 +29,8 @@ TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"  # ptxas and cuobjd
 TOOL_TIMEOUT_S = 60
 POINTERS = {torch.float32: "*fp32", torch.float16: "*fp16", torch.bfloat16: "*bf16"}
 OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion")
-# 16 divides the addresses of tensors and the strides of their rows, as at a launch in a model with head sizes of 16 n.
-ALIGNED_STRIDES = ("q_row", "q_head", "k_row", "k_head", "v_row", "v_head")
+# 16 divides addresses and strides of rows, as at a launch in a model with head sizes of 16 n.
+ALIGNED = re.compile(r"[qkvx]_(row|head|outer|inner)|residual_row|gate_up_row")
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def compile_attention(capability: int, layer: Layer, decode: bool, split: bool) 
         "part_out": "*fp32" if split else rows, "part_lse": "*fp32" if split else rows,
         "block_tables": "*i32", "query_start": "*i32", "context_lens": "*i32",
     }  # fmt: skip
-    return _compile(capability, kernels.paged_attention, types, attention_variant(layer, machine, tiles, split))
+    return compile_kernel(capability, kernels.paged_attention, types, attention_variant(layer, machine, tiles, split))
 
 
 def compile_merge(capability: int, layer: Layer) -> Compiled:
     types = {"out": POINTERS[layer.dtype], "part_out": "*fp32", "part_lse": "*fp32"}
-    return _compile(capability, kernels.merge, types, merge_variant(layer))
+    return compile_kernel(capability, kernels.merge, types, merge_variant(layer))
 
 
 def compile_write(capability: int, layer: Layer) -> Compiled:
@@ -82,7 +82,7 @@ def compile_write(capability: int, layer: Layer) -> Compiled:
     types = {
         "k": rows, "v": rows, "k_cache": cache, "v_cache": cache, "slots": "*i64", "k_scale": "*fp32", "v_scale": "*fp32",
     }  # fmt: skip
-    return _compile(capability, kernels.write_kv, types, write_variant(layer))
+    return compile_kernel(capability, kernels.write_kv, types, write_variant(layer))
 
 
 def _cache_pointer(layer: Layer, converts_fp8: bool) -> str:
@@ -91,14 +91,14 @@ def _cache_pointer(layer: Layer, converts_fp8: bool) -> str:
     return POINTERS[layer.cache_dtype]
 
 
-def _compile(capability: int, kernel: Any, types: dict[str, str], variant: dict[str, Any]) -> Compiled:
+def compile_kernel(capability: int, kernel: Any, types: dict[str, str], variant: dict[str, Any]) -> Compiled:
     """`types`: Triton's names of the arguments' types; those that are not named are i32."""
     options = {name: variant[name] for name in OPTIONS if name in variant}
     constants = {name: value for name, value in variant.items() if name not in OPTIONS}
     names = [parameter.name for parameter in kernel.params]
     assert {*types, *constants} <= set(names)
     signature = {name: "constexpr" if name in constants else types.get(name, "i32") for name in names}
-    aligned = [i for i, name in enumerate(names) if signature[name].startswith("*") or name in ALIGNED_STRIDES]
+    aligned = [i for i, name in enumerate(names) if signature[name].startswith("*") or ALIGNED.fullmatch(name)]
     source = ASTSource(
         fn=kernel,
         signature=signature,
