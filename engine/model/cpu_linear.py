@@ -6,13 +6,19 @@ import torch
 from torch import Tensor
 
 from engine.attention.cpu import library
+from engine.model.linear import Linear, MatrixProduct
 
 PANEL = 48  # outputs that linear.cpp lays out together
 WORD = 4  # bytes: one fp32, two bf16
 
 
+def cpu_linear(weight: Tensor, bias: Tensor | None = None) -> MatrixProduct:
+    """The fastest product that a CPU can have of this weight: in C++, or by torch. For `load_model(linear=...)`."""
+    return CpuLinear(weight, bias) if CpuLinear.can(weight) else Linear(weight, bias)
+
+
 class CpuLinear:
-    """x [rows, inputs] -> x W^T + b [rows, outputs], in fp32 or bf16; W is kept packed, and only so.
+    """`MatrixProduct` in fp32 or bf16; W is kept packed, and only so.
 
     A row's result is the same to the bit whatever rows stand beside it.
     """

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from engine.attention.cpu import library
-from engine.model.cpu_linear import CpuLinear
+from engine.model.cpu_linear import CpuLinear, cpu_linear
+from engine.model.linear import Linear
 
 pytestmark = pytest.mark.skipif(library.why_not() is not None, reason=f"{library.why_not()}")
 
@@ -57,6 +58,14 @@ def test_what_it_cannot_do_it_says():
     assert not CpuLinear.can(torch.zeros(3, 7, dtype=torch.bfloat16))
     assert not CpuLinear.can(torch.zeros(3, 8, dtype=torch.float16))
     assert not CpuLinear.can(torch.zeros(3, 8, device="meta"))
+
+
+def test_torch_computes_what_it_cannot_do():
+    assert isinstance(cpu_linear(torch.ones(3, 8)), CpuLinear)
+    assert isinstance(cpu_linear(torch.ones(3, 8, dtype=torch.float16)), Linear)
+    assert cpu_linear(torch.ones(3, 7, dtype=torch.bfloat16), torch.ones(3, dtype=torch.bfloat16))(
+        torch.ones(1, 7, dtype=torch.bfloat16)
+    ).tolist() == [[8, 8, 8]]
 
 
 def test_nan_stays_in_its_row():

@@ -15,7 +15,7 @@ from engine.model.cpu_linear import CpuLinear
 from engine.model.cpu_ops import CpuOps
 from tests.engine.attention.cases import CASES, make_case, run
 
-FLAGS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+FLAGS = ("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def attention() -> None:
