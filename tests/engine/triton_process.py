@@ -12,17 +12,17 @@ TIMEOUT_S = 540
 ROOT = Path(__file__).parents[2]
 
 
-def run_under_the_interpreter(tests: Path) -> None:
-    _run(tests, TRITON_INTERPRET="1", OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+def run_under_the_interpreter(*tests: Path) -> None:
+    _run(*tests, TRITON_INTERPRET="1", OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
 
 
-def run_on_the_gpu(tests: Path) -> None:
-    _run(tests, TRITON_INTERPRET="0")
+def run_on_the_gpu(*tests: Path) -> None:
+    _run(*tests, TRITON_INTERPRET="0")
 
 
-def _run(tests: Path, **environment: str) -> None:
-    """All tests of the file pass, none is skipped."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", str(tests)]
+def _run(*tests: Path, **environment: str) -> None:
+    """All tests of the files pass, none is skipped."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", *map(str, tests)]
     answer = subprocess.run(
         command, env=os.environ | environment, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S
     )

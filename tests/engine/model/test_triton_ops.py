@@ -1,4 +1,4 @@
-"""The small operations in Triton: triton_ops_tests.py in processes of their own, and compiled ahead of time."""
+"""The small operations in Triton: tests in processes of their own, and compiled ahead of time."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from engine.attention.triton.ahead_of_time import compile_kernel  # noqa: E402
 from engine.model import triton_ops  # noqa: E402
 from tests.engine.attention.triton.test_ahead_of_time import check, require  # noqa: E402
 
-TESTS = Path(__file__).with_name("triton_ops_tests.py")
+OPS_TESTS = Path(__file__).with_name("triton_ops_tests.py")
+MODEL_TESTS = Path(__file__).with_name("triton_model_tests.py")
 
 
 def test_under_the_interpreter() -> None:
-    run_under_the_interpreter(TESTS)
+    run_under_the_interpreter(OPS_TESTS, MODEL_TESTS)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 def test_on_the_gpu() -> None:
-    run_on_the_gpu(TESTS)
+    run_on_the_gpu(OPS_TESTS)
 
 
 ROW: dict[str, Any] = dict(DIM=4096, BLOCK=4096, num_warps=16, enable_fp_fusion=True)
