@@ -113,8 +113,8 @@ def kept(weights: Tensor, odds: Tensor, top_p: Tensor, top_k: Tensor, limits: Li
     if limits.any_p:
         total = weights.sum(1)
         goal = (top_p * total).ceil().long().clamp(min=1)
-        # equals of the kth token may be missing from the short list: its whole sum is then enough to reach them
-        least = least_key_reaching(keys, measure, goal.minimum(measure.sum(1)))
+        # equals of the kth token may be missing from the short list: where it does not reach the goal, all of them stay
+        least = least_key_reaching(keys, measure, goal)
         weights = torch.where(order(odds) >= least[:, None], weights, 0)
     return weights
 

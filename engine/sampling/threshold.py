@@ -17,8 +17,8 @@ BUCKETS = 1 << DIGIT_BITS
 def least_key_reaching(keys: Tensor, measure: Tensor, goal: Tensor) -> Tensor:
     """int32 [rows]: the largest key such that the tokens with this key or a larger one measure at least `goal` together.
 
-    `keys` int32 [rows, vocab] in [0, 2^30); `measure` int64 [rows, vocab], not negative; `goal` int64 [rows], from 1 to the
-    row's sum. No host sync, fixed shapes.
+    `keys` int32 [rows, vocab] in [0, 2^30); `measure` int64 [rows, vocab], not negative; `goal` int64 [rows], at least 1;
+    one above the row's sum gives 0. No host sync, fixed shapes.
     """
     found = torch.zeros_like(goal, dtype=torch.int32)[:, None]
     goal = goal[:, None]
@@ -27,7 +27,7 @@ def least_key_reaching(keys: Tensor, measure: Tensor, goal: Tensor) -> Tensor:
         inside = torch.where(digits >> DIGIT_BITS == found, measure, 0)
         buckets = measure.new_zeros(len(keys), BUCKETS).scatter_add_(1, (digits & (BUCKETS - 1)).long(), inside)
         from_above = buckets.flip(1).cumsum(1)
-        # the clamp is for rows of NaN: they measure nothing, yet must not index outside
+        # the clamp is for a goal above the sum: the lowest bucket
         place = torch.searchsorted(from_above, goal).clamp_(max=BUCKETS - 1)
         digit = BUCKETS - 1 - place
         goal = goal - from_above.gather(1, place) + buckets.gather(1, digit)

@@ -33,3 +33,9 @@ def test_with_ones_as_measure_it_is_the_kth_largest() -> None:
     expected = [np.sort(row)[-rank] for row, rank in zip(keys, ranks, strict=True)]
     tensor = torch.tensor(keys)
     assert least_key_reaching(tensor.int(), torch.ones_like(tensor), torch.tensor(ranks)).tolist() == expected
+
+
+def test_a_goal_above_the_sum_leaves_everything_in() -> None:
+    keys, measure = torch.tensor([[5, 1 << 21, 1 << 29]], dtype=torch.int32), torch.tensor([[1, 1, 1]])
+    assert least_key_reaching(keys, measure, torch.tensor([3])).tolist() == [5]
+    assert least_key_reaching(keys, measure, torch.tensor([4])).tolist() == [0]
