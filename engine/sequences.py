@@ -31,13 +31,13 @@ class Contents(Protocol):
 
 
 class Sequence:
-    """One sequence and its tokens."""
+    """One sequence and its tokens; `returned` of them are what tools answered."""
 
-    __slots__ = ("tokens", "sampling", "prompt_tokens", "stream")
+    __slots__ = ("tokens", "sampling", "prompt_tokens", "returned", "stream")
 
     def __init__(self, tokens: list[int], sampling: SamplingParams, stream: int) -> None:
         self.tokens, self.sampling, self.stream = tokens, sampling, stream
-        self.prompt_tokens = len(tokens)
+        self.prompt_tokens, self.returned = len(tokens), 0
 
     @property
     def generated(self) -> list[int]:
@@ -57,16 +57,17 @@ class Sequences:
         sequence = self._of.get(request)
         if sequence is None:
             sequence = self._of[request] = self._begin(request)
-        missing = request.prompt_tokens + request.generated - len(sequence.tokens)
-        if missing > 0:  # it comes back from a pause
+        missing = request.prompt_tokens - sequence.prompt_tokens - sequence.returned
+        if missing:  # it comes back from a pause: the core counts the answer as prompt
             sequence.tokens.extend(self.contents.answer(request.index, len(sequence.tokens), missing))
+            sequence.returned += missing
         return sequence
 
     def fork(self, request: Request, parent: Request) -> Sequence:
         """A sample that shares its prompt with `parent`, and draws tokens of its own."""
         first = self._of[parent]
         sequence = self._of[request] = Sequence(list(first.tokens), first.sampling, self._stream(request, first.sampling))
-        sequence.prompt_tokens = first.prompt_tokens
+        sequence.prompt_tokens, sequence.returned = first.prompt_tokens, first.returned
         return sequence
 
     def append(self, request: Request, token: int) -> None:
