@@ -14,8 +14,9 @@ from engine.attention.choose import attention_backend
 from engine.errors import EngineError
 from engine.kv_cache import GIB, KVCache, available_bytes, block_bytes
 from engine.model.config import ModelConfig, from_shape
+from engine.model.linear import Linear, LinearFactory
 from engine.model.load import EMBEDDED, load_model
-from engine.model.ops import Ops
+from engine.model.ops import Ops, TorchOps
 from engine.model.transformer import Transformer
 from engine.runner import ModelRunner
 from twin.memory import ModelShape, model_shape
@@ -83,10 +84,10 @@ def load(config: dict[str, Any], max_model_len: int | None = None) -> Loaded:
     shape = model_shape(config["model"], config["cache"]["kv_cache_dtype"])
     source, notes = _weights(options["weights"], config["model"], shape)
     dtype = options["dtype"] if options["dtype"] != "auto" else "fp32" if device.type == "cpu" else shape.dtype
-    ops, attention = _ops(device, notes), attention_backend(config["attention"], device, shape.head_dim)
+    (ops, linear), attention = _ops(device, notes), attention_backend(config["attention"], device, shape.head_dim)
     notes += [attention.note] if attention.note else []
     longest = max_model_len or config["model"].get("max_model_len") or shape.max_position
-    model = load_model(source, dtype, device, ops, config["seed"], max(longest, shape.max_position))
+    model = load_model(source, dtype, device, ops, config["seed"], max(longest, shape.max_position), linear)
     _check_shape(model.config, shape)
     kv = config["cache"]["kv_cache_dtype"]
     return Loaded(model, attention.backend, TORCH_DTYPES[dtype if kv == "auto" else kv], shape, notes)
@@ -130,8 +131,15 @@ def _check_shape(config: ModelConfig, shape: ModelShape) -> None:
             raise EngineError(f"engine.weights: {config.name} has {name} {there}, but model={shape.name} has {said}")
 
 
-def _ops(device: torch.device, notes: list[str]) -> Ops:
-    """The small operations of a layer: the fastest that the device can have."""
-    from engine.model.ops import TorchOps
+def _ops(device: torch.device, notes: list[str]) -> tuple[Ops, LinearFactory]:
+    """The small operations of a layer and its matrix products: the fastest that the device can have."""
+    if device.type == "cpu":
+        from engine.attention.cpu.library import why_not
 
-    return TorchOps()
+        if not (why := why_not()):
+            from engine.model.cpu_linear import cpu_linear
+            from engine.model.cpu_ops import CpuOps
+
+            return CpuOps(), cpu_linear
+        notes.append(f"the model's operations and products are torch's ({why})")
+    return TorchOps(), Linear
