@@ -2,7 +2,7 @@
 
 A radix select. The keys have 30 bits; their highest 10 are the token's bucket. The sums of the 1024 buckets say in which one
 the goal is reached; its tokens are then told apart by their next 10 bits, and by the last. Three passes over a row, on a CPU
-a tenth of the time of a sort; sums of integers, so no order of additions shows in the result.
+a quarter of the time of a sort; sums of integers, so no order of additions shows in the result.
 """
 
 from __future__ import annotations
