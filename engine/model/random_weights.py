@@ -19,7 +19,7 @@ class RandomTensors:
 
     A matrix has deviation 1 / sqrt(inputs), so that what goes in with deviation 1 comes out so; what a layer adds to
     the residual stream is divided by sqrt(2 * layers), as there are so many additions. Norms are 1. Activations stay
-    near 1 at any depth, logits too. Draws are in fp32 on the given device; devices draw different numbers.
+    below 1 at any depth, logits near it. Draws are in fp32 on the given device; devices draw different numbers.
     """
 
     def __init__(self, config: ModelConfig, seed: int, device: torch.device) -> None:

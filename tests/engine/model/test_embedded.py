@@ -33,15 +33,14 @@ def tokenizer(file: Path) -> Tokenizer:
 
 def transformers_model(file: Path) -> Any:
     """The model as transformers reads the file, by the parts of it that need no further package."""
-    from transformers import AutoConfig, LlamaForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
-    config = AutoConfig.from_pretrained(str(file.parent), gguf_file=file.name)
     with torch.device("meta"):
-        names = LlamaForCausalLM(config)
-    tensors = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=names)["tensors"]
-    model = LlamaForCausalLM(config).eval()
-    missing = model.load_state_dict(tensors, strict=False)
+        names = LlamaForCausalLM(LlamaConfig(num_hidden_layers=30))  # what tensors are called
+    read = load_gguf_checkpoint(str(file), return_tensors=True, model_to_load=names)
+    model = LlamaForCausalLM(LlamaConfig(**{**read["config"], "model_type": "llama"})).eval()
+    missing = model.load_state_dict(read["tensors"], strict=False)
     assert (missing.missing_keys, missing.unexpected_keys) == (["lm_head.weight"], [])  # tied
     return model
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from engine.model.load import load_model
 from tests.engine.model.paged import PlainAttention, PlainCache, batch_of
@@ -82,8 +83,31 @@ class NoAttention:
         return q
 
 
-def test_a_step_is_one_graph(qwen3):
-    """Nothing in it waits for a value or branches on one: tracing would break there."""
+class Operations(TorchDispatchMode):
+    """The names of all operations of torch that run within."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_nothing_in_a_step_waits_for_a_value(qwen3):
+    """No value of a tensor comes to the host and no shape depends on one: a CUDA graph can hold the step."""
+    _, folder = qwen3
+    model, cache = load_model(folder), PlainCache(3, 5, 2, 16, torch.float32)
+    tokens, batch, rows = tokens_of(6), batch_of((1, 0, 6)), torch.tensor([5])
+    with Operations() as operations:
+        model.logits(model.forward(tokens, batch, cache, NoAttention(), rows))
+    assert any("rms_norm" in name or "rsqrt" in name for name in operations.names)
+    waiting = ("aten.item", "_local_scalar_dense", "nonzero", "masked_select", "unique", "is_nonzero", "equal.default")
+    assert [name for name in operations.names if any(word in name for word in waiting)] == []
+
+
+def test_a_step_can_be_compiled_whole(qwen3):
     _, folder = qwen3
     model, cache = load_model(folder), PlainCache(3, 5, 2, 16, torch.float32)
     tokens, batch, rows = tokens_of(6), batch_of((1, 0, 6)), torch.tensor([5])

@@ -9,6 +9,7 @@ from engine.errors import EngineError
 from engine.model import room
 from engine.model.config import ModelConfig, from_shape
 from engine.model.load import load_model
+from engine.model.ops import TorchOps
 from tests.engine.model.reference import logits_of, tokens_of
 from twin.memory import ModelShape
 
@@ -30,14 +31,28 @@ def test_a_tensor_does_not_depend_on_the_others():
     assert torch.equal(shallow.weights.embedding, deep.weights.embedding)
 
 
+class Watching(TorchOps):
+    """Keeps the deviation of the residual stream after each addition."""
+
+    def __init__(self) -> None:
+        self.deviations: list[float] = []
+
+    def add_rms_norm(self, x, residual, weight, eps):
+        self.deviations.append((x + residual).float().std().item())
+        return super().add_rms_norm(x, residual, weight, eps)
+
+
 @pytest.mark.parametrize("architecture", ("llama", "qwen2", "qwen3"))
 @pytest.mark.parametrize("dtype", ("fp32", "fp16", "bf16"))
 @pytest.mark.parametrize("layers", (1, 40))
-def test_logits_stay_near_one_at_any_depth(architecture, dtype, layers):
+def test_logits_stay_near_one_and_the_residual_stream_below_at_any_depth(architecture, dtype, layers):
     shape = ModelShape("deep", architecture, layers, 96, 4, 2, 24, 256, 400, False, 512, dtype)
-    found = logits_of(load_model(from_shape(shape)), tokens_of(12, 400))
+    ops = Watching()
+    found = logits_of(load_model(from_shape(shape), ops=ops), tokens_of(12, 400))
     assert 0.5 < found.std() < 2
     assert found.isfinite().all()
+    assert len(ops.deviations) == 2 * layers
+    assert max(ops.deviations) < 1
 
 
 def test_a_model_larger_than_the_memory(monkeypatch):
