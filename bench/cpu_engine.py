@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from engine.attention.base import AttentionBatch  # noqa: E402
-from engine.attention.choose import attention_backend  # noqa: E402
+from engine.attention.choose import Wanted, attention_backend  # noqa: E402
 from engine.kv_cache import KVCache  # noqa: E402
 from engine.model.cpu_linear import cpu_linear  # noqa: E402
 from engine.model.cpu_ops import CpuOps  # noqa: E402
@@ -67,7 +67,8 @@ class Engine:
     """The engine's model with a paged cache."""
 
     def __init__(self, dtype: str, attention: str, plain: bool) -> None:
-        choice = attention_backend(attention, torch.device("cpu"), 64)
+        dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+        choice = attention_backend(attention, Wanted(torch.device("cpu"), 64, BLOCK_SIZE, dtypes[dtype]))
         print(f"engine: attention={choice.backend.name} {choice.note}, {'torch' if plain else 'C++'} operations", flush=True)
         ops, linear = (TorchOps(), Linear) if plain else (CpuOps(), cpu_linear)
         self.model, self.attention = load_model(EMBEDDED, dtype, ops=ops, linear=linear), choice.backend

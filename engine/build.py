@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engine.attention.base import AttentionBackend
-from engine.attention.choose import attention_backend
+from engine.attention.choose import Wanted, attention_backend
 from engine.errors import EngineError
 from engine.kv_cache import GIB, KVCache, available_bytes, block_bytes
 from engine.model.config import ModelConfig, from_shape
@@ -84,13 +84,15 @@ def load(config: dict[str, Any], max_model_len: int | None = None) -> Loaded:
     shape = model_shape(config["model"], config["cache"]["kv_cache_dtype"])
     source, notes = _weights(options["weights"], config["model"], shape)
     dtype = options["dtype"] if options["dtype"] != "auto" else "fp32" if device.type == "cpu" else shape.dtype
-    (ops, linear), attention = _ops(device, notes), attention_backend(config["attention"], device, shape.head_dim)
+    kv = config["cache"]["kv_cache_dtype"]
+    kv_dtype = TORCH_DTYPES[dtype if kv == "auto" else kv]
+    wanted = Wanted(device, shape.head_dim, config["cache"]["block_size"], kv_dtype)
+    (ops, linear), attention = _ops(device, notes), attention_backend(config["attention"], wanted)
     notes += [attention.note] if attention.note else []
     longest = max_model_len or config["model"].get("max_model_len") or shape.max_position
     model = load_model(source, dtype, device, ops, config["seed"], max(longest, shape.max_position), linear)
     _check_shape(model.config, shape)
-    kv = config["cache"]["kv_cache_dtype"]
-    return Loaded(model, attention.backend, TORCH_DTYPES[dtype if kv == "auto" else kv], shape, notes)
+    return Loaded(model, attention.backend, kv_dtype, shape, notes)
 
 
 def _device(name: str) -> torch.device:
@@ -142,4 +144,11 @@ def _ops(device: torch.device, notes: list[str]) -> tuple[Ops, LinearFactory]:
 
             return CpuOps(), cpu_linear
         notes.append(f"the model's operations and products are torch's ({why})")
-    return TorchOps(), Linear
+        return TorchOps(), Linear
+    try:
+        from engine.model.triton_ops import TritonOps
+
+        return TritonOps(device), Linear
+    except EngineError as error:
+        notes.append(f"the model's operations are torch's ({error})")
+        return TorchOps(), Linear

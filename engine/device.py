@@ -29,12 +29,17 @@ class Clock:
         self.skip_idle = skip_idle
         self.zero_s: float | None = None  # of time.perf_counter
 
-    def at(self, perf_counter_s: float) -> float:
+    def start(self) -> None:
+        """Time begins with the first thing that happens."""
         if self.zero_s is None:
-            self.zero_s = perf_counter_s
+            self.zero_s = time.perf_counter()
+
+    def at(self, perf_counter_s: float) -> float:
+        assert self.zero_s is not None
         return perf_counter_s - self.zero_s
 
     def sleep_until(self, time_s: float) -> None:
+        self.start()
         left_s = time_s - self.at(time.perf_counter())
         if left_s <= 0:
             return
@@ -70,6 +75,8 @@ class EngineDevice(VirtualDevice):
         self.last_end_s = 0.0
 
     def launch(self, batch: Batch, start_s: float) -> float:
+        if self.clock is not None:
+            self.clock.start()
         self.executor.launch(batch)
         if self.clock is None:
             return super().launch(batch, start_s)
@@ -82,6 +89,8 @@ class EngineDevice(VirtualDevice):
             return flight
         start_s = max(flight.start_s, self.last_end_s)
         self.last_end_s = self._measured_end(flight.batch, start_s)
+        if self.log is not None:
+            self.log.rows[flight.batch].update(start_s=start_s, end_s=self.last_end_s)
         return flight._replace(start_s=start_s, end_s=self.last_end_s)
 
     def _measured_end(self, batch: Batch, start_s: float) -> float:

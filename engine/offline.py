@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from engine.attention.base import AttentionBackend
-from engine.attention.choose import attention_backend
+from engine.attention.choose import Wanted, attention_backend
 from engine.beam_searches import BeamSearch
 from engine.contents import GivenContents
 from engine.device import Clock, device_for
@@ -72,10 +72,12 @@ class Engine:
             raise EngineError(f"max_model_len={limits.max_model_len}: the model was loaded for {model.max_len} tokens")
         config = model.config
         self.limits, self.policy, self.rules, self.seed = limits, policy or Policy(), rules or Rules(), seed
-        attention = attention or attention_backend("auto", model.device, config.head_dim).backend
+        kv_dtype = kv_dtype or model.dtype
+        wanted = Wanted(model.device, config.head_dim, limits.block_size, kv_dtype)
+        attention = attention or attention_backend("auto", wanted).backend
         cache = KVCache(
-            config.layers, limits.num_blocks, limits.block_size, config.kv_heads, config.head_dim, kv_dtype or model.dtype,
-            model.device, limits.num_host_blocks,
+            config.layers, limits.num_blocks, limits.block_size, config.kv_heads, config.head_dim, kv_dtype, model.device,
+            limits.num_host_blocks,
         )  # fmt: skip
         self.runner = ModelRunner(model, cache, attention)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -11,6 +11,17 @@ from engine.attention.base import AttentionBackend
 from engine.errors import EngineError
 
 NAMES = ("auto", "torch", "cpu", "triton", "cuda")
+BEST = {"cuda": ("cuda", "triton", "torch"), "cpu": ("cpu", "torch")}  # the fastest first, by type of device
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a back end has to serve."""
+
+    device: torch.device
+    head_dim: int
+    block_size: int  # tokens
+    cache_dtype: torch.dtype
 
 
 class Choice(NamedTuple):
@@ -20,29 +31,29 @@ class Choice(NamedTuple):
     note: str = ""
 
 
-def attention_backend(name: str, device: torch.device, head_dim: int) -> Choice:
-    """The back end of that name. Raises `EngineError` where device or head size do not allow it; `auto` tells why not."""
+def attention_backend(name: str, wanted: Wanted) -> Choice:
+    """The back end of that name. Raises `EngineError` where it cannot serve what is wanted.
+
+    `auto` takes the first of `BEST` that can, and says of those before it why they cannot.
+    """
     if name not in NAMES:
         raise EngineError(f"attention={name}: must be one of {', '.join(NAMES)}")
-    if name == "auto":
-        return _best(device, head_dim)
-    return Choice(_make(name, device, head_dim))
-
-
-def _best(device: torch.device, head_dim: int) -> Choice:
-    """The fastest first; whatever cannot be had is named, never passed over in silence."""
+    if name != "auto":
+        return Choice(make(name, wanted))
     reasons = []
-    for name in ("cuda", "triton", "torch") if device.type == "cuda" else ("cpu", "torch"):
+    for candidate in BEST.get(wanted.device.type, ("torch",)):
         try:
-            backend = _make(name, device, head_dim)
+            backend = make(candidate, wanted)
         except EngineError as error:
             reasons.append(str(error))
             continue
-        return Choice(backend, f"attention={name} ({'; '.join(reasons)})" if reasons else "")
+        return Choice(backend, f"attention={candidate} ({'; '.join(reasons)})" if reasons else "")
     raise AssertionError("attention=torch can always be had")
 
 
-def _make(name: str, device: torch.device, head_dim: int) -> AttentionBackend:
+def make(name: str, wanted: Wanted) -> AttentionBackend:
+    """Raises `EngineError` where device, head size, block size or dtype do not allow it."""
+    device = wanted.device
     if name == "torch":
         from engine.attention.torch_backend import TorchAttention
 
@@ -58,9 +69,17 @@ def _make(name: str, device: torch.device, head_dim: int) -> AttentionBackend:
     if name == "triton":
         from engine.attention.triton.backend import TritonAttention
 
-        return TritonAttention(device)
+        return TritonAttention(device, wanted.head_dim)
     if device.type != "cuda":
         raise EngineError(f"attention=cuda: the model is on {device}; choose attention=cpu or torch, or engine.device=cuda")
-    from engine.attention.cuda.backend import CudaAttention
+    from engine.attention.cuda.backend import make_cuda_attention
 
-    return CudaAttention(device, head_dim)
+    return make_cuda_attention(wanted.head_dim, wanted.block_size, wanted.cache_dtype, device, _prefill(wanted))
+
+
+def _prefill(wanted: Wanted) -> AttentionBackend:
+    """For the rows that the CUDA kernels leave to others: Triton where it can be had, else torch."""
+    try:
+        return make("triton", wanted)
+    except EngineError:
+        return make("torch", wanted)
