@@ -26,10 +26,10 @@ from engine.sampling.stops import Stops
 from engine.sequences import Contents, Sequence, Sequences
 from engine.step_input import StepInput, StepInputs
 from twin.core.batch import Batch
-from twin.core.request import ENDED, PAUSED, Request
+from twin.core.request import ENDED, Request
 
 NOT_FINITE = "its logits are not finite numbers (NaN or infinity)"
-SHARED_FAILED = "it shares blocks with a request that failed"
+NEVER_WRITTEN = "what it found in the cache was never written, for that step failed"
 CPU_OUT_OF_MEMORY = "can't allocate memory"  # torch has no class of its own for it
 MOST_OF_A_MESSAGE = 200  # characters of what torch says
 OnEnd = Callable[[Request, Sequence, BeamSearch | None], None]
@@ -51,11 +51,10 @@ class Executor:
         self.searches: dict[str, BeamSearch] = {}  # by family
         self.stops: dict[Request, Stops] = {}  # of those that may stop
         self.least: dict[Request, Stops] = {}  # of those that may not stop yet
-        self.in_flight: dict[Batch, tuple[list[Request], Future[Pending | StepFailure]]] = {}
+        self.in_flight: dict[Batch, tuple[StepInput | None, Future[Pending | StepFailure]]] = {}
         self.chosen: dict[Batch, Chosen | StepFailure] = {}
         self.places: dict[Request, int] = {}  # of the newest step: where among its tokens
         self.tokens: torch.Tensor | None = None  # of the newest step that has been launched, on the device
-        self.tainted: set[int] = set()  # blocks of requests that failed while another step was in flight
         self.thread = ThreadPoolExecutor(1, "engine") if overlap and runner.device.type == "cpu" else None
 
     def close(self) -> None:
@@ -85,7 +84,7 @@ class Executor:
         """Begin to compute a batch that has just been planned."""
         if batch.empty:
             if batch.transfers:
-                self._begin(batch, [], lambda: self._move(batch))
+                self._begin(batch, None, lambda: self._move(batch))
             return
         step = self.inputs.make(batch, self.places)
         for request in step.yielding:
@@ -94,7 +93,7 @@ class Executor:
         self.places = {request: place for place, request in enumerate(step.yielding) if request.beams is None}
         candidates = max((search.num_candidates for search in self.searches.values()), default=0)
         choice = choice_for(step.yielding, self.sequences, self.least, candidates)
-        self._begin(batch, step.yielding, lambda: self._compute(batch, step, choice))
+        self._begin(batch, step, lambda: self._compute(batch, step, choice))
 
     def _as_its_parent(self, request: Request) -> None:
         parent = request.siblings[0]
@@ -102,13 +101,13 @@ class Executor:
             if parent in stops:
                 stops.setdefault(request, stops[parent])
 
-    def _begin(self, batch: Batch, yielding: list[Request], work: Callable[[], Pending | StepFailure]) -> None:
+    def _begin(self, batch: Batch, step: StepInput | None, work: Callable[[], Pending | StepFailure]) -> None:
         if self.thread is not None:
-            self.in_flight[batch] = yielding, self.thread.submit(work)
+            self.in_flight[batch] = step, self.thread.submit(work)
             return
         done: Future[Pending | StepFailure] = Future()
         done.set_result(work())
-        self.in_flight[batch] = yielding, done
+        self.in_flight[batch] = step, done
 
     def _move(self, batch: Batch) -> Pending:
         pending = Pending(self.runner.device)
@@ -120,8 +119,8 @@ class Executor:
     def _compute(self, batch: Batch, step: StepInput, choice: Choice) -> Pending | StepFailure:
         """In the order of the launches, perhaps in a thread."""
         pending = Pending(self.runner.device)
+        self.runner.cache.apply(batch.transfers)  # takes no memory; were it not done, others than this step's would suffer
         try:
-            self.runner.cache.apply(batch.transfers)
             pending.end(*choice.choose(self.runner.logits(step, self.tokens)))
         except RuntimeError as error:
             if not isinstance(error, torch.OutOfMemoryError) and CPU_OUT_OF_MEMORY not in str(error):
@@ -143,45 +142,46 @@ class Executor:
         chosen = self.wait(batch)
         if chosen is None:
             return [], {}
-        yielding, _ = self.in_flight.pop(batch)
+        step, _ = self.in_flight.pop(batch)
         del self.chosen[batch]
-        failed = self._inherited(batch)
+        if step is None:
+            return [], {}
+        return ([], self._lost(step, str(chosen))) if isinstance(chosen, StepFailure) else self._take(batch, step, chosen)
+
+    def _take(self, batch: Batch, step: StepInput, chosen: Chosen) -> tuple[list[Request], dict[Request, str]]:
+        """Everybody gets its token. Nobody has to look for whom NaN has infected: whoever reads it has NaN himself."""
         stopped: list[Request] = []
-        if isinstance(chosen, StepFailure):
-            members = (*yielding, *(request for request, _ in batch.scheduled))
-            failed |= {each: str(chosen) for member in members for each in self._all_beams(member)}
-        else:
-            awaited = {*batch.yielding, *(aside.request for aside in batch.asides if aside.yields)}
-            drawn = len(chosen.tokens)
-            for request, token in zip(yielding[:drawn], chosen.tokens, strict=True):
-                if request.state in ENDED or request not in awaited:
-                    continue  # one token more than it wanted
-                if token == FAILED:
-                    failed[request] = NOT_FINITE
-                    continue
-                self.sequences.append(request, token)
-                if request in self.stops and self.stops[request].end(token):
-                    stopped.append(request)
-            for request, pairs in zip(yielding[drawn:], chosen.candidates, strict=True):
-                if any(token == FAILED for token, _ in pairs):
-                    failed |= dict.fromkeys(self._all_beams(request), NOT_FINITE)
-                else:
-                    self.searches[request.family].offered[request] = pairs
-        failed = {request: why for request, why in failed.items() if request.state not in (*ENDED, PAUSED)}
-        if failed and self.in_flight:
-            self.tainted = {block for request in failed for block in request.block_table if block is not None}
-        return [request for request in stopped if request not in failed], failed
+        failed: dict[Request, str] = {}
+        awaited = {*batch.yielding, *(aside.request for aside in batch.asides if aside.yields)}
+        drawn = len(chosen.tokens)
+        for request, token in zip(step.yielding[:drawn], chosen.tokens, strict=True):
+            if request.state in ENDED or request not in awaited:
+                continue  # one token more than it wanted
+            if token == FAILED:
+                failed[request] = NOT_FINITE
+                continue
+            self.sequences.append(request, token)
+            if request in self.stops and self.stops[request].end(token):
+                stopped.append(request)
+        for request, pairs in zip(step.yielding[drawn:], chosen.candidates, strict=True):
+            if any(token == FAILED for token, _ in pairs):
+                failed |= dict.fromkeys(self._all_beams(request), NOT_FINITE)
+            else:
+                self.searches[request.family].offered[request] = pairs
+        return stopped, failed
+
+    def _lost(self, step: StepInput, why: str) -> dict[Request, str]:
+        """Who fails with a step that was not computed: its own, and who has begun since with what it should have written."""
+        block_size = self.runner.cache.block_size
+        unwritten = step.written_blocks(block_size)
+        later = [begun for begun, _ in self.in_flight.values() if begun is not None]
+        failed = {request: NEVER_WRITTEN for begun in later for request in begun.readers_of(unwritten, block_size)}
+        members = (*step.yielding, *step.requests)
+        return failed | {each: why for member in members for each in self._all_beams(member)}
 
     def _all_beams(self, request: Request) -> list[Request]:
         """Whoever fails with a request: itself, or all beams of its search."""
         return [request] if request.beams is None else request.siblings or [request]
-
-    def _inherited(self, batch: Batch) -> dict[Request, str]:
-        """Those of a step in flight who found in the cache what a request wrote that has failed since."""
-        tainted, self.tainted = self.tainted, set()
-        if not tainted:
-            return {}
-        return {request: SHARED_FAILED for request, _ in batch.scheduled if not tainted.isdisjoint(request.block_table)}
 
     def end(self, request: Request) -> None:
         """The request has ended, in whatever way."""

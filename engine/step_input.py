@@ -6,7 +6,7 @@ Sequences with one row come first, as attention wants them. The last token of a 
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from engine.block_tables import BlockTables
 from engine.sequences import Sequences
 from twin.core.batch import Batch
+from twin.core.limits import blocks_for
 from twin.core.request import Request
 
 Ints = NDArray[np.int64]
@@ -35,12 +36,23 @@ class StepInput:
     num_decodes: int
     query_lens: list[int]
     contexts: list[int]
+    requests: list[Request]  # [sequences], whose each is
     logit_rows: Ints  # [tokens to choose], the row whose logits each is chosen by; samples of one prompt share a row
     yielding: list[Request]  # [tokens to choose], whose they are; beams come last
 
     @property
     def any_in_flight(self) -> bool:
         return bool((self.in_flight != NO_ROW).any())
+
+    def written_blocks(self, block_size: int) -> set[int]:
+        return set((self.slots // block_size).tolist())
+
+    def readers_of(self, blocks: set[int], block_size: int) -> Iterator[Request]:
+        """Who reads from one of these blocks what was written before this step."""
+        tables = self.block_tables.tolist()
+        for request, table, context, rows in zip(self.requests, tables, self.contexts, self.query_lens, strict=True):
+            if not blocks.isdisjoint(table[: blocks_for(context - rows, block_size)]):
+                yield request
 
 
 class StepInputs:
@@ -74,7 +86,7 @@ class StepInputs:
         return StepInput(
             token_ids, in_flight, positions, blocks * self.block_size + positions % self.block_size,
             query_start.astype(np.int32), contexts.astype(np.int32), block_tables, counts.count(1), counts,
-            contexts.tolist(), np.array(logit_rows, np.int64), yielding,
+            contexts.tolist(), [request for request, _ in members], np.array(logit_rows, np.int64), yielding,
         )  # fmt: skip
 
     def _yielding(self, batch: Batch, scheduled: Container[Request]) -> list[Request]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.core.drive import Drive
-from twin.core import Request
+from twin.core import Request, Rules
 from twin.core.request import ABORTED, FINISHED
 
 KEYS = ("k0", "k1", "k2")  # of three blocks of 4 tokens
@@ -72,3 +72,31 @@ def test_an_end_of_sequence_is_a_reason_of_its_own() -> None:
     assert drive.scheduler.commit(2.0, stopped=[a]) == [a]
     drive.drain()
     assert (a.reason, a.generated, b.reason, b.generated) == ("stop", 2, "length", 6)
+
+
+@pytest.mark.parametrize("mode", ["recompute", "swap"])
+def test_who_was_preempted_while_the_step_was_in_flight_leaves_nothing_behind_either(mode: str) -> None:
+    """4 blocks of 4: A and B compute 8 tokens each; the next plan takes B's blocks for A, and then that step has failed."""
+    a, b = Request("A", 0.0, 8, 6), Request("B", 0.0, 8, 6, block_keys=KEYS[:2])
+    limits = {"num_blocks": 4, "num_host_blocks": 4, "block_size": 4, "enable_prefix_caching": True}
+    drive = Drive(a, b, rules=Rules(mode, async_scheduling=True), **limits)
+    drive.scheduler.plan(0.0)
+    assert dict(drive.scheduler.plan(0.0).preempted) == {b: mode}
+    assert drive.pool.lookup(shared("C")) != []
+    assert set(drive.scheduler.commit(1.0, failed={a: "out of memory", b: "out of memory"})) == {a, b}
+    assert drive.pool.lookup(shared("C")) == [] and drive.pool.num_free == len(drive.pool.free_host) == 4
+    drive.scheduler.commit(2.0)
+    assert not drive.scheduler.busy
+
+
+def test_who_was_aborted_while_the_step_was_in_flight_leaves_nothing_behind_either() -> None:
+    """Two chunks of 4 tokens; an abort comes with the first, and the second fails."""
+    a = shared("A")
+    limits = {"num_blocks": 8, "block_size": 4, "max_num_batched_tokens": 4, "enable_prefix_caching": True}
+    drive = Drive(a, rules=Rules(async_scheduling=True), **limits)
+    drive.scheduler.plan(0.0)
+    drive.scheduler.plan(0.0)
+    assert drive.scheduler.commit(1.0, aborted=[a]) == [a]
+    assert drive.pool.lookup(shared("B")) != []
+    assert drive.scheduler.commit(2.0, failed={a: "out of memory"}) == []
+    assert drive.pool.lookup(shared("B")) == [] and (a.state, a.reason) == (ABORTED, "abort")

@@ -176,10 +176,16 @@ class PrefixCachingPool(BlockPool):
                 self._forget(block)
 
     def disown(self, request: Request) -> None:
-        """None of its blocks holds what it should, those that it shares included: they are not found any more."""
+        """No block with content of its text is found any more: not its own, and not those that it has given back.
+
+        It may have been preempted while the step that failed was in flight.
+        """
         for block in request.block_table:
             if block is not None and self.key_of[block] is not None:
                 self._forget(block)
+        for index in range(request.known_tokens // self.block_size):
+            while (copy := self.oldest.get(request.key(index))) is not None:
+                self._forget(copy)
 
     def _forget(self, block: int) -> None:
         key = self.key_of[block]

@@ -24,7 +24,7 @@ from twin.core.batch import NOBODY, Batch, Yields
 from twin.core.errors import IllegalPlan
 from twin.core.landing import Landing
 from twin.core.limits import Limits, Rules
-from twin.core.request import FINISHED, REJECTED, WAITING, Request
+from twin.core.request import ENDED, FINISHED, PAUSED, REJECTED, WAITING, Request
 from twin.core.reservation import why_never_reserved
 from twin.core.state import State
 from twin.core.step import shortcut, walk
@@ -180,7 +180,8 @@ class Scheduler:
         state, decoders = self.state, self.state.decoders
         batch = state.in_flight.popleft()
         self.paused_now = []
-        aborted = [*aborted, *(request for request in failed if request not in aborted)] if failed else aborted
+        if failed:
+            aborted = [*aborted, *self._fail(failed, aborted)]
         for request in aborted:
             self.abort(request, batch, failed.get(request))
         if not batch.number:
@@ -210,6 +211,13 @@ class Scheduler:
         self.refusal, self.must_ask = None, True
         if self.policy.on_finish is not None:
             self.policy.on_finish(request.view, self.state.view)
+
+    def _fail(self, failed: Failed, aborted: Sequence[Request]) -> list[Request]:
+        """Who is given up. Of those who have ended since the step was launched, or pause, its blocks are not found again."""
+        gone = [request for request in failed if request.state in (*ENDED, PAUSED)]
+        for request in gone:
+            self.state.pool.disown(request)
+        return [request for request in failed if request not in aborted and request not in gone]
 
     def _finish(self, requests: list[Request], now: float) -> list[Request]:
         """They have come to their end, or to a pause; returns those who have ended."""
