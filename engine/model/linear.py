@@ -10,7 +10,7 @@ from torch import Tensor
 
 # oneDNN lays a matrix out for about so many rows; the layout serves 4 to 16 rows best and others no worse than any other.
 PACKED_FOR_ROWS = 16
-# Below four rows oneDNN takes a path that reads an fp32 matrix more slowly than four rows do (bench: 36 ms against 27 ms
+# Below four rows oneDNN takes a path that reads an fp32 matrix more slowly than four rows do (measured: 36 ms against 27 ms
 # for all matrices of SmolLM2 on one core), so that few rows are doubled up to four.
 REPEATS = {1: 4, 2: 2, 3: 2}
 
