@@ -18,6 +18,7 @@ HEAD_DIMS = (64, 96, 128, 256)
 DTYPE_CODES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2, FP8: 3}  # enum Dtype of numbers.cuh
 OLDEST_CAPABILITY = (8, 0)  # the tensor-core instruction for bf16
 NVCC_FLAGS = ("-std=c++17", "-O3")
+USUAL_HOME = "/usr/local/cuda"
 
 
 def shape_flags(head_dim: int, cache_dtype: torch.dtype) -> list[str]:
@@ -35,7 +36,7 @@ def shape_flags(head_dim: int, cache_dtype: torch.dtype) -> list[str]:
 
 def find_nvcc() -> str:
     """The CUDA compiler: on PATH, or where CUDA_HOME, CUDA_PATH and the usual installation have it."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), USUAL_HOME]
     for candidate in ("nvcc", *(str(Path(home, "bin", "nvcc")) for home in homes if home)):
         if shutil.which(candidate):
             return candidate

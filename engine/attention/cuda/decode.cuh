@@ -46,9 +46,11 @@ __device__ __forceinline__ Span span_of(int context, int splits, int split) {
   return {min(split * length, context), min((split + 1) * length, context), count};
 }
 
-// Slot of the cache that holds token `t`, or -1 if t is past the end.
+// Slot of the cache that holds token `t` of a span that ends at `end`; past the end, the slot of the last token. So kernels
+// load without asking and leave out what they must not count: it is a token of the sequence's own, never a stranger's NaN.
 __device__ __forceinline__ int slot_of(const int* table, int block_shift, int t, int end) {
-  return t < end ? (__ldg(table + (t >> block_shift)) << block_shift) + (t & ((1 << block_shift) - 1)) : -1;
+  const int token = min(t, end - 1);
+  return (__ldg(table + (token >> block_shift)) << block_shift) + (token & ((1 << block_shift) - 1));
 }
 
 // Shared memory of a block. The first three are [WARPS][HEADS].

@@ -36,32 +36,37 @@ __global__ void __launch_bounds__(THREADS, HEADS == 1 && sizeof(KV) > 1 ? 4 : 2)
   for (int h = 0; h < HEADS; ++h) {
     m[h] = NO_SCORE;
     l[h] = 0.f;
-#pragma unroll
-    for (int c = 0; c < PER_LANE; ++c) {
-      if (h >= heads.count || dim_of(c) >= D) continue;
-      load_activations<N>(a.q, a.dtype, sequence * a.q_stride + (heads.first + h) * D + dim_of(c), q[h][c]);
-#pragma unroll
-      for (int i = 0; i < N; ++i) q[h][c][i] *= a.scale * k_scale;
-    }
   }
+  with_activations(a.q, a.dtype, [&](const auto* activations) {
+#pragma unroll
+    for (int h = 0; h < HEADS; ++h)
+#pragma unroll
+      for (int c = 0; c < PER_LANE; ++c) {
+        if (h >= heads.count || dim_of(c) >= D) continue;
+        load_floats(activations + sequence * a.q_stride + (heads.first + h) * D + dim_of(c), q[h][c]);
+#pragma unroll
+        for (int i = 0; i < N; ++i) q[h][c][i] *= a.scale * k_scale;
+      }
+  });
 
   const int* table = a.block_tables + static_cast<long long>(sequence) * a.table_stride;
   const KV *k_cache = static_cast<const KV*>(a.k_cache), *v_cache = static_cast<const KV*>(a.v_cache);
   const int first = span.begin + warp * TILE;
-  int next_slot = slot_of(table, a.block_shift, first + lane, lane < TILE ? span.end : 0);
+  int next_slot = first < span.end ? slot_of(table, a.block_shift, first + lane, span.end) : 0;
   for (int t = first; t < span.end; t += WARPS * TILE) {  // the same way for a whole warp
     const int slot = next_slot;  // of token t + lane
-    next_slot = slot_of(table, a.block_shift, t + WARPS * TILE + lane, lane < TILE ? span.end : 0);
+    const int next = t + WARPS * TILE;
+    if (next < span.end) next_slot = slot_of(table, a.block_shift, next + lane, span.end);
     Vec<KV, N> k[UNROLL][PER_LANE] = {}, v[UNROLL][PER_LANE] = {};
     bool live[UNROLL];
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
       const long long slot_of_row = __shfl_sync(ALL_LANES, slot, u * ROWS + row);
-      live[u] = slot_of_row >= 0;
+      live[u] = t + u * ROWS + row < span.end;
       const long long at = (slot_of_row * a.kv_heads + heads.kv_head) * D;
 #pragma unroll
       for (int c = 0; c < PER_LANE; ++c) {
-        if (!live[u] || dim_of(c) >= D) continue;
+        if (dim_of(c) >= D) continue;
         k[u][c] = load<KV, N>(k_cache + at + dim_of(c));
         v[u][c] = load<KV, N>(v_cache + at + dim_of(c));
       }

@@ -45,7 +45,7 @@ namespace emulation {
 constexpr unsigned WARP_SIZE = 32;
 constexpr size_t STACK_BYTES = 256 << 10, EXCHANGE_BYTES = 32;
 
-enum class Place { RUNNING, BLOCK_BARRIER, WARP_BARRIER, SHUFFLE, MMA, EXIT };
+enum class Place { RUNNING, BLOCK_BARRIER, WARP_BARRIER, SHUFFLE, MMA, TRANSPOSE, EXIT };
 
 struct Fiber {
   std::vector<char> stack = std::vector<char>(STACK_BYTES);
@@ -156,7 +156,7 @@ inline bool run_block(std::mt19937& random) {
     if (all_at(0, threads, Place::EXIT)) return true;
     if (all_at(0, threads, Place::BLOCK_BARRIER)) free_to_go = order;
     for (unsigned warp = 0; warp < threads; warp += WARP_SIZE)
-      for (Place place : {Place::WARP_BARRIER, Place::SHUFFLE, Place::MMA})
+      for (Place place : {Place::WARP_BARRIER, Place::SHUFFLE, Place::MMA, Place::TRANSPOSE})
         if (all_at(warp, WARP_SIZE, place))
           for (unsigned i = warp; i < warp + WARP_SIZE; ++i) free_to_go.push_back(i);
   }
@@ -285,11 +285,7 @@ inline __nv_fp8_storage_t __nv_cvt_float_to_fp8(float x, __nv_saturation_t, __nv
   return sign | uint8_t(steps + (exponent + 6) * 8);                       // 16 carries into the exponent, rightly
 }
 
-// c += a b for 16 x 16, 16 x 8 and 16 x 8 matrices that lie scattered over the registers of a warp: PTX ISA, "Matrix
-// Fragments for mma.m16n8k16". With g = lane / 4 and t = lane % 4, the lane holds of
-//   a: rows g and g + 8, columns 2t, 2t + 1 and 2t + 8, 2t + 9 (a[0]: row g, a[1]: row g + 8, a[2], a[3]: columns + 8)
-//   b: rows 2t, 2t + 1 (b[0]) and 2t + 8, 2t + 9 (b[1]) of column g
-//   c: rows g (c[0], c[1]) and g + 8 (c[2], c[3]) of columns 2t and 2t + 1
+// Tensor cores: mma.cuh says which lane holds what.
 template <class T>
 void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], float (*to_float)(T)) {
   struct Operands { unsigned a[4], b[2]; } own{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
@@ -313,6 +309,13 @@ inline void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], const unsigned (
 }
 inline void mma_m16n8k16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], __nv_bfloat16) {
   mma_m16n8k16<__nv_bfloat16>(c, a, b, __bfloat162float);
+}
+
+inline unsigned transpose_8x8(unsigned row) {
+  const unsigned lane = emulation::machine().current->thread % 32, g = lane / 4, t = lane % 4;
+  const auto of_lane = emulation::exchange(row, emulation::Place::TRANSPOSE);
+  const auto number = [&](unsigned r, unsigned column) { return of_lane(r * 4 + column / 2) >> column % 2 * 16 & 0xffff; };
+  return number(2 * t, g) | number(2 * t + 1, g) << 16;
 }
 
 extern "C" void emulation_seed(unsigned seed) { emulation::machine().seed = seed; }

@@ -67,19 +67,19 @@ __device__ __forceinline__ void store(T* to, const Vec<T, N>& value) {
   *reinterpret_cast<Vec<T, N>*>(to) = value;
 }
 
-template <int N, class T>
+template <class T, int N>
 __device__ __forceinline__ void load_floats(const T* from, float (&to)[N]) {
   const Vec<T, N> row = load<T, N>(from);
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = to_float(row.at[i]);
 }
 
-// N activations from element `index` on.
-template <int N>
-__device__ __forceinline__ void load_activations(const void* from, int dtype, long long index, float (&to)[N]) {
-  if (dtype == FP16) load_floats<N>(static_cast<const Half*>(from) + index, to);
-  else if (dtype == BF16) load_floats<N>(static_cast<const Bfloat16*>(from) + index, to);
-  else load_floats<N>(static_cast<const float*>(from) + index, to);
+// Calls use(pointer), with the pointer's type that `dtype` says. One branch for all that is loaded within.
+template <class Use>
+__device__ __forceinline__ void with_activations(const void* from, int dtype, Use use) {
+  if (dtype == FP16) use(static_cast<const Half*>(from));
+  else if (dtype == BF16) use(static_cast<const Bfloat16*>(from));
+  else use(static_cast<const float*>(from));
 }
 
 __device__ __forceinline__ void store_activation(void* to, int dtype, long long index, float x) {

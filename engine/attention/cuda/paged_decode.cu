@@ -18,7 +18,7 @@ using Cache = OfCode<CACHE_DTYPE>::type;
 
 // Tensor cores want 16-bit operands: queries in the dtype of the cache, or a cache in fp8.
 constexpr bool HAS_OPERANDS = CACHE_DTYPE != FP32;
-constexpr int MOST_HEADS = HEAD_DIM <= 128 ? 16 : 8;  // rows of O that fit into registers
+constexpr int MOST_HEADS = HEAD_DIM <= 128 ? 16 : 8;  // on tensor cores, as registers allow; larger groups take several blocks
 
 template <int HEADS>
 dim3 grid_of(const DecodeArguments& a) {

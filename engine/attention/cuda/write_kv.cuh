@@ -39,7 +39,9 @@ __global__ void __launch_bounds__(WRITE_THREADS) write_kv_kernel(WriteArguments 
     const bool is_value = i >= row;
     const int at = is_value ? i - row : i;
     float x[N];
-    load_activations<N>(is_value ? a.v : a.k, a.dtype, token * (is_value ? a.v_stride : a.k_stride) + at, x);
+    with_activations(is_value ? a.v : a.k, a.dtype, [&](const auto* activations) {
+      load_floats(activations + token * (is_value ? a.v_stride : a.k_stride) + at, x);
+    });
     float scale = 1.f;
     if constexpr (SAME<KV, Fp8>) scale = (is_value ? a.v_scale : a.k_scale)[at / D];
     Vec<KV, N> result;

@@ -45,7 +45,7 @@ def test_all_cases(platform: Platform, name):
 
 @pytest.mark.parametrize("dim, dtype, cache_dtype", SHAPES, ids=name_of)
 def test_shapes(platform: Platform, dim, dtype, cache_dtype):
-    """A ragged batch with padding; groups on CUDA cores alone, in the upper half of an mma, and in both halves."""
+    """A ragged batch with padding; groups of one, of one tile of 8 heads (or 4, on CUDA cores), and of two (or three)."""
     for group in (1, 3, 11):
         case = make_case(
             [1] * 5, [3, 40, 16, 81, 17], heads=2 * group, kv_heads=2, dim=dim, dtype=dtype, cache_dtype=cache_dtype,
