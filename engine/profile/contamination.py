@@ -18,6 +18,7 @@ import torch
 
 MOST_SPREAD = 0.05  # standard deviation over mean, of the repeats of one point
 MOST_FOREIGN_SHARE = 0.05  # of the machine's CPUs
+SHORTEST_WINDOW_S = 0.25  # 25 ticks of a CPU; a shorter one is judged together with the one before it
 CLOCK_TOLERANCE_S = 2e-6  # CUDA events count in half microseconds
 TOOL_TIMEOUT_S = 10
 Run = Callable[[list[str]], str]
@@ -74,16 +75,18 @@ class CpuLoad:
     def __init__(self, now: Callable[[], CpuTimes | None] | None = None, cpus: int | None = None) -> None:
         self._now = now or cpu_times
         self.cpus = cpus or os.cpu_count() or 1
-        self._last = self._now()
+        self._last = self._before = self._now()
 
     def why_not(self) -> str | None:
         return None if self._last else "other processes' load is unknown: this system has no /proc/stat"
 
     def read(self) -> str | None:
-        last, self._last = self._last, self._now()
-        if last is None or self._last is None or self._last.at_s <= last.at_s:
+        now = self._now()
+        if now is None or self._last is None or self._before is None:
             return None
-        others = foreign_cpus(last, self._last)
+        since = self._last if now.at_s - self._last.at_s >= SHORTEST_WINDOW_S else self._before
+        self._before, self._last = self._last, now
+        others = foreign_cpus(since, now) if now.at_s > since.at_s else 0.0
         if others <= MOST_FOREIGN_SHARE * self.cpus:
             return None
         return f"other processes used {others:.1f} of {self.cpus} CPUs"

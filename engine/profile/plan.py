@@ -83,6 +83,9 @@ def costs(taken: Probes, seconds: Mapping[Composition, float]) -> Costs:
     return Costs(base_s, token, context, pair, block)
 
 
+POINTS_A_TURN = {"decode": 2, "prefill": 2, "mixed": 2}  # of the groups that most steps are of; others: 1
+
+
 class Selection(NamedTuple):
     """What is to be measured, and what is not."""
 
@@ -95,17 +98,17 @@ class Selection(NamedTuple):
 
 def select(groups: Mapping[str, list[Composition]], costs: Costs, rounds: int, budget_s: float) -> Selection:
     """Points from all groups in turn, as many as `rounds` rounds over them have time for within `budget_s`."""
-    queues = [iter(points) for points in groups.values()]
+    queues = {name: iter(points) for name, points in groups.items()}
     taken: dict[Composition, None] = {}
     seen: set[Composition] = set()
     left_s, too_long, over_budget = budget_s, 0, 0
     while queues:
-        going = []
-        for queue in queues:
-            point = next((point for point in queue if point not in seen), None)
+        turn = [name for name in queues for _ in range(POINTS_A_TURN.get(name, 1))]
+        for name in turn:
+            point = next((point for point in queues.get(name, ()) if point not in seen), None)
             if point is None:
+                queues.pop(name, None)
                 continue
-            going.append(queue)
             seen.add(point)
             point_s = rounds * costs.of(point)
             if point_s > MOST_OF_BUDGET * budget_s:
@@ -115,5 +118,4 @@ def select(groups: Mapping[str, list[Composition]], costs: Costs, rounds: int, b
             else:
                 taken[point] = None
                 left_s -= point_s
-        queues = going
     return Selection(list(taken), len(seen), too_long, over_budget, budget_s - left_s)

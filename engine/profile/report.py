@@ -8,6 +8,12 @@ from typing import Any
 from engine.profile.measure import Profile
 from engine.profile.table import Columns
 
+KINDS = {  # words of a reason (contamination.py) -> what is told of all those rows together
+    "repeats differ": "repeats differ by more than 5 %",
+    "other process": "other processes at work",
+    "the device was busy": "the device was busy for longer than the step",
+}
+
 
 def contamination(profile: Profile) -> dict[str, Any]:
     """Counts of rows and points that are not to be trusted, and why: reason without its numbers -> rows."""
@@ -23,12 +29,7 @@ def contamination(profile: Profile) -> dict[str, Any]:
 
 def kind(reason: str) -> str:
     """A reason without its numbers."""
-    for words in ("repeats differ", "other process", "the device was busy"):
-        if words in reason:
-            return {"repeats differ": "repeats differ by more than 5 %", "other process": "other processes at work"}.get(
-                words, "the device was busy for longer than the step"
-            )
-    raise AssertionError(f"no such reason: {reason}")
+    return next(shown for words, shown in KINDS.items() if words in reason)
 
 
 def summary_line(counts: dict[str, Any]) -> str:

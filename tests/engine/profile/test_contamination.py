@@ -71,6 +71,17 @@ def test_cpu_load_tells_of_each_window_alone():
     assert [load.read() for _ in range(3)] == [None, "other processes used 1.0 of 2 CPUs", None]
 
 
+def test_a_short_window_is_judged_together_with_the_one_before_it():
+    """A single tick of 10 ms in 0.1 s would be a tenth of a CPU; with the second before it, it is nothing."""
+    moments = iter([CpuTimes(0.0, 0.0, 0.0), CpuTimes(1.0, 1.0, 1.0), CpuTimes(1.11, 1.0, 1.1), CpuTimes(2.11, 1.5, 2.1)])
+    load = CpuLoad(lambda: next(moments), cpus=1)
+    assert [load.read() for _ in range(2)] == [None, "other processes used 0.1 of 1 CPUs"]  # 0.11 s of 1.1
+    assert load.read() == "other processes used 0.5 of 1 CPUs"
+    moments = iter([CpuTimes(0.0, 0.0, 0.0), CpuTimes(1.0, 1.0, 1.0), CpuTimes(1.11, 1.1, 1.1)])
+    load = CpuLoad(lambda: next(moments), cpus=1)
+    assert [load.read() for _ in range(2)] == [None, None]  # 0.01 s of 1.1
+
+
 def test_a_system_without_such_a_file_says_so(tmp_path):
     assert cpu_times(tmp_path / "stat") is None
     load = CpuLoad(lambda: None)

@@ -58,6 +58,12 @@ def test_all_points_where_there_is_time():
     assert (chosen.planned, chosen.too_long, chosen.over_budget, chosen.seconds) == (3, 0, 0, 18.0)
 
 
+def test_groups_that_most_steps_are_of_get_two_points_a_turn():
+    groups = {"decode": [decode(batch) for batch in range(1, 20)], "swap": [decode(batch) for batch in range(101, 120)]}
+    chosen = select(groups, Costs(1.0), rounds=1, budget_s=10.5)
+    assert [point.decodes for point in chosen.points] == [1, 2, 101, 3, 4, 102, 5, 6, 103, 7]
+
+
 def test_a_point_in_two_groups_is_measured_once():
     chosen = select({"a": [decode(1), decode(2)], "b": [decode(1), decode(3)]}, Costs(1.0), rounds=1, budget_s=100)
     assert chosen.points == [decode(1), decode(3), decode(2)] and chosen.planned == 3
