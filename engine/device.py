@@ -104,8 +104,8 @@ class EngineDevice(VirtualDevice):
             self.clock.sleep_until(time_s)
         super().wait_until(time_s)
 
-    def outcome_of(self, batch: Batch) -> tuple[Iterable[Request], Mapping[Request, str]]:
-        return self.executor.settle(batch)
+    def outcome_of(self, batch: Batch, aborted: list[Request]) -> tuple[Iterable[Request], Mapping[Request, str]]:
+        return self.executor.settle(batch, aborted)
 
     def land(self, flight: Flight, aborted: list[Request]) -> None:
         batch = flight.batch

@@ -12,7 +12,7 @@ the next step before the host has seen it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
@@ -137,8 +137,8 @@ class Executor:
             self.chosen[batch] = pending.fetch() if isinstance(pending, Pending) else pending
         return self.chosen.get(batch)
 
-    def settle(self, batch: Batch) -> tuple[list[Request], dict[Request, str]]:
-        """Tokens join their sequences. Returns who stops with this batch, and who has failed (-> why)."""
+    def settle(self, batch: Batch, aborted: Iterable[Request] = ()) -> tuple[list[Request], dict[Request, str]]:
+        """Tokens join their sequences, but for the aborted. Returns who stops with this batch, and who has failed (-> why)."""
         chosen = self.wait(batch)
         if chosen is None:
             return [], {}
@@ -146,13 +146,15 @@ class Executor:
         del self.chosen[batch]
         if step is None:
             return [], {}
-        return ([], self._lost(step, str(chosen))) if isinstance(chosen, StepFailure) else self._take(batch, step, chosen)
+        if isinstance(chosen, StepFailure):
+            return [], self._lost(step, str(chosen))
+        awaited = {*batch.yielding, *(aside.request for aside in batch.asides if aside.yields)}
+        return self._take(step, chosen, awaited.difference(aborted))
 
-    def _take(self, batch: Batch, step: StepInput, chosen: Chosen) -> tuple[list[Request], dict[Request, str]]:
-        """Everybody gets its token. Nobody has to look for whom NaN has infected: whoever reads it has NaN himself."""
+    def _take(self, step: StepInput, chosen: Chosen, awaited: set[Request]) -> tuple[list[Request], dict[Request, str]]:
+        """Everybody gets its token. Nobody has to look for whom NaN has infected: whoever reads it has NaN itself."""
         stopped: list[Request] = []
         failed: dict[Request, str] = {}
-        awaited = {*batch.yielding, *(aside.request for aside in batch.asides if aside.yields)}
         drawn = len(chosen.tokens)
         for request, token in zip(step.yielding[:drawn], chosen.tokens, strict=True):
             if request.state in ENDED or request not in awaited:

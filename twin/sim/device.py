@@ -99,8 +99,11 @@ class VirtualDevice:
         """There was nothing to do before this time."""
         self.now_s = max(self.now_s, time_s)
 
-    def outcome_of(self, batch: Batch) -> tuple[Iterable[Request], Mapping[Request, str]]:
-        """Who saw the end of its sequence in the batch, and who failed in it (-> why): an engine knows."""
+    def outcome_of(self, batch: Batch, aborted: list[Request]) -> tuple[Iterable[Request], Mapping[Request, str]]:
+        """Who saw the end of its sequence in the batch, and who failed in it (-> why): an engine knows.
+
+        The `aborted` do not get their token of it any more.
+        """
         return (), {}
 
     def land(self, flight: Flight, aborted: list[Request]) -> None:
@@ -108,7 +111,7 @@ class VirtualDevice:
         scheduler, state = self.scheduler, self.scheduler.state
         batch, start_s, end_s, blocks, tokens = flight
         self.now_s = max(self.now_s, end_s)
-        stopped, failed = self.outcome_of(batch)
+        stopped, failed = self.outcome_of(batch, aborted)
         if self.log is not None:
             self.log.landing(batch, self.now_s, [*aborted, *failed])
         before_s, during = state.decoders.rested_since_s, standing(state)

@@ -52,7 +52,8 @@ class Pair:
         found = self.reference.generate(
             torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), do_sample=False,
             num_beams=params.beam_width, num_return_sequences=params.beam_width, max_new_tokens=params.max_tokens,
-            length_penalty=params.length_penalty, pad_token_id=0, return_dict_in_generate=True, output_scores=True,
+            min_new_tokens=params.min_tokens or None, length_penalty=params.length_penalty, pad_token_id=0,
+            return_dict_in_generate=True, output_scores=True,
         )  # fmt: skip
         return [
             Hypothesis(tuple(tokens[len(prompt) :]), score)
