@@ -114,19 +114,45 @@ __device__ __forceinline__ void finish(const DecodeArguments& a, const Shared<HE
   }
 }
 
-// Merges the spans of a context: a block for each query head of each sequence, a thread for each dim.
+// One number of a state, with what it needs to be merged with those of other parts.
+struct State { float m, l, o; };
+
+// Merges states [.., D + 2] (o, m, l, as in DecodeArguments.partial): first, first + step, ... before end.
 template <int D>
-__global__ void __launch_bounds__(D) merge_kernel(DecodeArguments a) {
+__device__ __forceinline__ State merged(const float* states, int first, int end, int step, int dim) {
+  State sum = {NO_SCORE, 0.f, 0.f};
+#pragma unroll 8  // so many loads are on their way at once
+  for (int s = first; s < end; s += step) sum.m = fmaxf(sum.m, states[s * (D + 2) + D]);
+#pragma unroll 8
+  for (int s = first; s < end; s += step) {
+    const float factor = __expf(states[s * (D + 2) + D] - sum.m);
+    sum.l += factor * states[s * (D + 2) + D + 1];
+    sum.o += factor * states[s * (D + 2) + dim];
+  }
+  return sum;
+}
+
+// Merges the spans of a context: a block for each query head of each sequence, PARTS threads for each dim.
+template <int D>
+struct Merge {
+  static constexpr int PARTS = D <= 128 ? 4 : 2, BYTES = PARTS * (D + 2) * int(sizeof(float));
+};
+
+template <int D>
+__global__ void __launch_bounds__(Merge<D>::PARTS* D) merge_kernel(DecodeArguments a) {
+  constexpr int PARTS = Merge<D>::PARTS;
+  const int dim = threadIdx.x % D, part = threadIdx.x / D;
   const long long row = blockIdx.x;
   const int spans = span_of(a.context_lens[row / (a.kv_heads * a.group)], a.splits, 0).count;
   if (spans <= 1) return;  // its only block has written the result
-  const float* partial = a.partial + row * a.splits * (D + 2);
-  float largest = NO_SCORE, l = 0.f, o = 0.f;
-  for (int s = 0; s < spans; ++s) largest = fmaxf(largest, partial[s * (D + 2) + D]);
-  for (int s = 0; s < spans; ++s) {
-    const float factor = __expf(partial[s * (D + 2) + D] - largest);
-    l += factor * partial[s * (D + 2) + D + 1];
-    o += factor * partial[s * (D + 2) + threadIdx.x];
-  }
-  store_activation(a.out, a.dtype, row * D + threadIdx.x, o / l);
+  const State own = merged<D>(a.partial + row * a.splits * (D + 2), part, spans, PARTS, dim);
+  SHARED_MEMORY(memory);
+  float* state = memory + part * (D + 2);
+  state[dim] = own.o;
+  if (dim == 0) state[D] = own.m;
+  if (dim == 1) state[D + 1] = own.l;
+  __syncthreads();
+  if (part > 0) return;
+  const State all = merged<D>(memory, 0, PARTS, 1, dim);
+  store_activation(a.out, a.dtype, row * D + dim, all.o / all.l);
 }

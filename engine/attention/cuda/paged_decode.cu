@@ -57,7 +57,8 @@ extern "C" int paged_decode(const DecodeArguments* arguments) {
   else if (a.group <= 8) on_tensor_cores<8>(a, stream);
   else on_tensor_cores<MOST_HEADS>(a, stream);
   if (a.splits > 1)
-    LAUNCH((merge_kernel<HEAD_DIM>), dim3(a.sequences * a.kv_heads * a.group), dim3(HEAD_DIM), 0, stream, a);
+    LAUNCH((merge_kernel<HEAD_DIM>), dim3(a.sequences * a.kv_heads * a.group), dim3(Merge<HEAD_DIM>::PARTS * HEAD_DIM),
+           Merge<HEAD_DIM>::BYTES, stream, a);
   return cudaGetLastError();
 }
 

@@ -20,6 +20,8 @@ WRONG_ANSWER = AssertionError
 MUTANTS = {
     "a barrier is missing before the maxima of other warps are read": (
         "decode.cuh", "  __syncthreads();\n  const auto largest", "  const auto largest", WRONG_ANSWER, "not close"),
+    "a barrier is missing in the merge of spans": (
+        "decode.cuh", "  __syncthreads();\n  if (part > 0) return;", "  if (part > 0) return;", WRONG_ANSWER, "not close"),
     "one warp passes a barrier": (
         "decode.cuh", "  __syncthreads();\n  const auto largest", "  if (warp) __syncthreads();\n  const auto largest",
         StepFailure, "a barrier in divergent code"),
