@@ -11,19 +11,23 @@ import torch
 
 from engine.attention.base import AttentionBackend
 from engine.attention.choose import Wanted, attention_backend
+from engine.decode_graphs import DecodeGraphs, recorded_on_cuda
 from engine.errors import EngineError
 from engine.kv_cache import GIB, KVCache, available_bytes, block_bytes
+from engine.model.compiled_ops import CompiledOps
 from engine.model.config import ModelConfig, from_shape
 from engine.model.linear import Linear, LinearFactory
 from engine.model.load import EMBEDDED, load_model
 from engine.model.ops import Ops, TorchOps
 from engine.model.transformer import Transformer
 from engine.runner import ModelRunner
+from twin.core.limits import Limits
 from twin.memory import ModelShape, model_shape
 from twin.memory.plan import activation_peak
 
 EMBEDDED_MODEL = "smollm2-135m"  # the shape of conf/model that has weights here
 CPU_CACHE_BYTES = 1 * GIB  # of the KV cache on a CPU, where nothing is said; a quarter of what is free, if that is less
+RECORDABLE = ("cuda", "triton")  # back ends whose launches do not depend on what is in the batch
 TORCH_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
 
 
@@ -35,20 +39,27 @@ class Loaded:
     attention: AttentionBackend
     kv_dtype: torch.dtype
     shape: ModelShape
+    graphs: bool = True  # CUDA graphs for decode steps
     notes: list[str] = field(default_factory=list)
 
     @property
     def device(self) -> torch.device:
         return self.model.device
 
-    def runner(self, num_blocks: int, block_size: int, num_host_blocks: int) -> ModelRunner:
-        """The model with a cache of so many blocks. Raises `EngineError` where memory does not suffice."""
+    def runner(self, limits: Limits) -> ModelRunner:
+        """The model with a cache of so many blocks, on a GPU with graphs for as many decoding sequences as have seats.
+
+        Raises `EngineError` where memory does not suffice.
+        """
         config = self.model.config
         cache = KVCache(
-            config.layers, num_blocks, block_size, config.kv_heads, config.head_dim, self.kv_dtype, self.device,
-            num_host_blocks,
+            config.layers, limits.num_blocks, limits.block_size, config.kv_heads, config.head_dim, self.kv_dtype,
+            self.device, limits.num_host_blocks,
         )  # fmt: skip
-        return ModelRunner(self.model, cache, self.attention)
+        runner = ModelRunner(self.model, cache, self.attention)
+        if self.graphs and self.device.type == "cuda" and self.attention.name in RECORDABLE:
+            runner.graphs = DecodeGraphs(runner, limits.max_num_seqs, self.model.max_len, recorded_on_cuda)
+        return runner
 
     def block_bytes(self, block_size: int) -> int:
         config = self.model.config
@@ -87,12 +98,12 @@ def load(config: dict[str, Any], max_model_len: int | None = None) -> Loaded:
     kv = config["cache"]["kv_cache_dtype"]
     kv_dtype = TORCH_DTYPES[dtype if kv == "auto" else kv]
     wanted = Wanted(device, shape.head_dim, config["cache"]["block_size"], kv_dtype)
-    (ops, linear), attention = _ops(device, notes), attention_backend(config["attention"], wanted)
+    (ops, linear), attention = _ops(device, options["compile"], notes), attention_backend(config["attention"], wanted)
     notes += [attention.note] if attention.note else []
     longest = max_model_len or config["model"].get("max_model_len") or shape.max_position
     model = load_model(source, dtype, device, ops, config["seed"], max(longest, shape.max_position), linear)
     _check_shape(model.config, shape)
-    return Loaded(model, attention.backend, kv_dtype, shape, notes)
+    return Loaded(model, attention.backend, kv_dtype, shape, not options["enforce_eager"], notes)
 
 
 def _device(name: str) -> torch.device:
@@ -133,8 +144,10 @@ def _check_shape(config: ModelConfig, shape: ModelShape) -> None:
             raise EngineError(f"engine.weights: {config.name} has {name} {there}, but model={shape.name} has {said}")
 
 
-def _ops(device: torch.device, notes: list[str]) -> tuple[Ops, LinearFactory]:
-    """The small operations of a layer and its matrix products: the fastest that the device can have."""
+def _ops(device: torch.device, compiled: bool, notes: list[str]) -> tuple[Ops, LinearFactory]:
+    """The small operations of a layer and its matrix products: the fastest that the device can have, or compiled ones."""
+    if compiled:
+        return CompiledOps(device), Linear
     if device.type == "cpu":
         from engine.attention.cpu.library import why_not
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -13,20 +15,30 @@ from engine.model.transformer import Transformer
 from engine.step_input import NO_ROW, StepInput
 
 
+class Graphs(Protocol):
+    """Recorded launches of some steps (decode_graphs.py)."""
+
+    def serves(self, step: StepInput) -> bool: ...
+
+    def logits(self, step: StepInput, token_ids: Tensor) -> Tensor: ...
+
+
 class ModelRunner:
     """Runs steps on one device. Whoever calls keeps the order: a step reads what those before it have written."""
 
     def __init__(self, model: Transformer, cache: KVCache, attention: AttentionBackend) -> None:
         self.model, self.cache, self.attention = model, cache, attention
         self.device = model.device
+        self.graphs: Graphs | None = None  # of decode steps, where there are any
 
     @torch.inference_mode()
     def logits(self, step: StepInput, previous_tokens: Tensor | None = None) -> Tensor:
         """fp32 [len(step.logit_rows), vocab]; `previous_tokens` int64: what the step before yields, in its order."""
-        hidden = self.model.forward(
-            self.token_ids(step, previous_tokens), self.attention_batch(step), self.cache, self.attention,
-            self.to_device(step.logit_rows),
-        )  # fmt: skip
+        token_ids = self.token_ids(step, previous_tokens)
+        if self.graphs is not None and self.graphs.serves(step):
+            return self.graphs.logits(step, token_ids)
+        rows = self.to_device(step.logit_rows)
+        hidden = self.model.forward(token_ids, self.attention_batch(step), self.cache, self.attention, rows)
         return self.model.logits(hidden)
 
     def token_ids(self, step: StepInput, previous_tokens: Tensor | None) -> Tensor:

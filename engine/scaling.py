@@ -7,17 +7,18 @@ so that the machine is busy for `LOAD` of the time. What was done is said in wor
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from engine.profile.composition import Composition
+from engine.profile.stepper import Stepper
 from engine.runner import ModelRunner
-from engine.step_input import NO_ROW, StepInput
 from traces.trace import Trace
 from traces.transforms.clip import shortened
 from traces.transforms.common import moved
+from twin.core.limits import Limits, blocks_for
 
 WANTED = 32  # requests, so that the figures mean something
 SMALLEST = 1 / 64
@@ -36,38 +37,21 @@ class Speed(NamedTuple):
         return prompt_tokens * self.prompt_token_s + output_tokens * self.decode_step_s / PROBE_BATCH
 
 
-def probe(runner: ModelRunner) -> Speed:
+def probe(runner: ModelRunner, limits: Limits) -> Speed:
     """Measured on the runner's own pool, the best of three of each."""
-    blocks = runner.cache.num_blocks * runner.cache.block_size
-    prompt = min(PROBE_PROMPT, blocks)
-    batch = max(1, min(PROBE_BATCH, blocks // PROBE_CONTEXT))
-    context = min(PROBE_CONTEXT, blocks)
-    prefill = _fastest(runner, _step(runner, 1, prompt, prompt))
-    decode = _fastest(runner, _step(runner, batch, 1, context))
-    return Speed(prefill / prompt, decode * PROBE_BATCH / batch)
+    most = min(limits.num_blocks * limits.block_size, limits.max_model_len)
+    prompt = min(PROBE_PROMPT, most, limits.max_num_batched_tokens)
+    context = min(PROBE_CONTEXT, most)
+    each = blocks_for(context, limits.block_size)
+    batch = max(1, min(PROBE_BATCH, limits.max_num_seqs, limits.max_num_batched_tokens, limits.num_blocks // each))
+    stepper = Stepper(runner, limits)
+    prefill_s = _fastest(stepper, Composition("prefill", prompts=1, chunk=prompt))
+    decode_s = _fastest(stepper, Composition("decode", decodes=batch, decode_context=context))
+    return Speed(prefill_s / prompt, decode_s * PROBE_BATCH / batch)
 
 
-def _fastest(runner: ModelRunner, step: StepInput) -> float:
-    seconds = []
-    for _ in range(3):
-        began_s = time.perf_counter()
-        runner.logits(step).argmax(1).tolist()
-        seconds.append(time.perf_counter() - began_s)
-    return min(seconds)
-
-
-def _step(runner: ModelRunner, sequences: int, query: int, context: int) -> StepInput:
-    block_size = runner.cache.block_size
-    each = -(-context // block_size)
-    tables = np.arange(sequences * each, dtype=np.int32).reshape(sequences, each)
-    positions = np.tile(np.arange(context - query, context), sequences)
-    blocks = tables[np.repeat(np.arange(sequences), query), positions // block_size].astype(np.int64)
-    query_start = np.arange(sequences + 1, dtype=np.int32) * query
-    return StepInput(
-        np.ones(sequences * query, np.int64), np.full(sequences * query, NO_ROW), positions,
-        blocks * block_size + positions % block_size, query_start, np.full(sequences, context, np.int32), tables,
-        sequences if query == 1 else 0, [query] * sequences, [context] * sequences, query_start[1:].astype(np.int64) - 1, [],
-    )  # fmt: skip
+def _fastest(stepper: Stepper, composition: Composition) -> float:
+    return min(stepper.measure(composition).duration_s for _ in range(3))
 
 
 def scaled(trace: Trace, speed: Speed, budget_s: float, rate_given: bool) -> tuple[Trace, list[str]]:

@@ -71,12 +71,12 @@ class EngineBackend(Backend):
     def adapt(self, trace: Trace, config: dict[str, Any], limits: Limits) -> tuple[Trace, list[str]]:
         assert self.loaded is not None
         options = config["engine"]
-        self.runner = self.loaded.runner(limits.num_blocks, limits.block_size, limits.num_host_blocks)
+        self.runner = self.loaded.runner(limits)
         if options["scale"] == "none" or (options["scale"] == "auto" and self.loaded.device.type != "cpu"):
             return trace, []
         if options["scale"] != "auto":
             return with_lengths(trace, options["scale"]), [f"engine.scale={options['scale']:g}: lengths x that"]
-        return scaled(trace, probe(self.runner), options["budget_s"], self.rate_given)
+        return scaled(trace, probe(self.runner, limits), options["budget_s"], self.rate_given)
 
     def simulation(self, setup: Setup, trace: Trace, config: dict[str, Any], decisions: Relay | None) -> Simulation:
         sampling = sampling_params(config)

@@ -14,6 +14,7 @@ from twin.cli.compose import compose
 from twin.cli.errors import UserError, naming, one_line
 from twin.cli.helptext import help_text, wants_help
 from twin.cli.options import check_options
+from twin.core.limits import Limits
 
 if TYPE_CHECKING:
     import torch
@@ -108,7 +109,7 @@ def maker(config: dict[str, Any]) -> Callable[[torch.device, str, torch.dtype], 
         tiny["model"], tiny["seed"] = tiny_model(architecture), SEED
         tiny["engine"] |= {"device": str(device), "weights": "random", "dtype": DTYPE_NAMES[dtype]}
         tiny["cache"]["kv_cache_dtype"] = "auto"
-        return load(tiny).runner(NUM_BLOCKS, BLOCK_SIZE, 0)
+        return load(tiny).runner(Limits(NUM_BLOCKS, block_size=BLOCK_SIZE))
 
     return make
 

@@ -109,7 +109,7 @@ def _profiled(composed: Composed, options: Own, words: list[str]) -> int:
     check_names(options.to)
     loaded = load(config)
     limits = limits_of(config, loaded)
-    runner = loaded.runner(limits.num_blocks, limits.block_size, limits.num_host_blocks)
+    runner = loaded.runner(limits)
     folder = None if options.to else claim(composed.run_dir, composed.given("hydra.run.dir"))
     paths = options.to if folder is None else [folder / TABLE]
     with streams.work_first():
