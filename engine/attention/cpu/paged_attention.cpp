@@ -35,6 +35,10 @@ INLINE void copy_row(const From* from, To* to, int dim, float scale) {
 
 // ---- attend -----------------------------------------------------------------------------------------------------------
 
+struct Task {
+    int sequence, kv_head, first_row, last_row;  // rows of the sequence, the last one excluded
+};
+
 struct Step {  // what all tasks of a call share
     const void *q, *k_cache, *v_cache;
     void* out;                              // [tokens, heads, dim], contiguous
@@ -43,10 +47,10 @@ struct Step {  // what all tasks of a call share
     int64_t table_width, q_token_stride, q_head_stride;
     int heads, kv_heads, dim, block_size, q_type;
     float scale;
-};
 
-struct Task {
-    int sequence, kv_head, first_row, last_row;  // rows of the sequence, the last one excluded
+    int first_position(const Task& task) const { return before(task.sequence) + task.first_row; }
+    int last_position(const Task& task) const { return before(task.sequence) + task.last_row - 1; }
+    int before(int sequence) const { return contexts[sequence] - (starts[sequence + 1] - starts[sequence]); }
 };
 
 // Working memory of a thread: matrices whose rows are padded to whole vectors.
@@ -126,18 +130,44 @@ void product(int rows, int columns, const float* a, int a_stride, const float* b
 #undef STRIPE
 }
 
+// Where the rows of K and V of a chunk lie: `count` of them, and behind these some address that may be fetched.
+template <class Cache>
+struct Rows {
+    const Cache *keys[CHUNK], *values[CHUNK];
+    int count;
+
+    void find(const Step& step, const Task& task, int chunk) {
+        const int32_t* table = step.tables + task.sequence * step.table_width;
+        count = std::min(CHUNK, step.last_position(task) + 1 - chunk);
+        int block = chunk / step.block_size, slot = chunk % step.block_size;
+        int64_t at = 0;
+        for (int i = 0; i < CHUNK; i++) {
+            if (i < count) {
+                at = ((int64_t(table[block]) * step.block_size + slot) * step.kv_heads + task.kv_head) * step.dim;
+                if (++slot == step.block_size) block++, slot = 0;
+            }
+            keys[i] = (const Cache*)step.k_cache + at;
+            values[i] = (const Cache*)step.v_cache + at;
+        }
+    }
+};
+
+// Fetches the line of an element that begins a line of its row.
+template <class Cache>
+INLINE void fetch(const Cache* row, int d) {
+    if (d * sizeof(Cache) % 64 == 0) __builtin_prefetch(row + d, 0, 2);
+}
+
 template <class Cache>
 struct Attention {
     const Step& step;
-    const Task& task;
+    const Task &task, &next_task;  // the next one is the same for the last
     Scratch& scratch;
 
     const int group = step.heads / step.kv_heads, dim = step.dim, width = (dim + LANES - 1) / LANES * LANES;
-    const int context = step.contexts[task.sequence];
-    const int rows = step.starts[task.sequence + 1] - step.starts[task.sequence];
-    const int first_position = context - rows + task.first_row, end = context - rows + task.last_row;
+    const int first_position = step.first_position(task), last_position = step.last_position(task);
     const int queries = (task.last_row - task.first_row) * group;
-    const int32_t* const table = step.tables + task.sequence * step.table_width;
+    Rows<Cache> rows = {}, next = {};  // of the chunk, and of what comes after, which is fetched meanwhile
 
     void run() {
         scratch.resize(queries, width);
@@ -145,16 +175,15 @@ struct Attention {
         std::fill_n(scratch.sums, queries * width, 0.0f);
         std::fill_n(scratch.totals, queries, 0.0f);
         std::fill_n(scratch.maxima, queries, -INFINITE);
-        for (int chunk = 0; chunk < end; chunk += CHUNK) {
-            const int count = std::min(CHUNK, end - chunk), vectors = (count + LANES - 1) / LANES;
-            read_chunk(chunk, count);
+        next.find(step, task, 0);
+        for (int chunk = 0; chunk <= last_position; chunk += CHUNK) {
+            rows = next;
+            if (chunk + CHUNK <= last_position) next.find(step, task, chunk + CHUNK);
+            else next.find(step, next_task, 0);
             const int before = std::max(0, chunk - first_position) * group;  // queries that stand before the chunk
-            const int seeing = queries - before;
-            product(seeing, vectors, scratch.queries + before * width, width, scratch.keys, CHUNK, width,
-                    scratch.scores + before * CHUNK, CHUNK, nullptr);
-            softmax(chunk, before, vectors);
-            product(seeing, width / LANES, scratch.scores + before * CHUNK, CHUNK, scratch.values, width, count,
-                    scratch.sums + before * width, width, scratch.factors + before);
+            score(before);
+            softmax(chunk, before, (rows.count + LANES - 1) / LANES);
+            add_values(before);
         }
         with_float_type(step.q_type, [&](auto* type) { write_result(type); });
     }
@@ -172,35 +201,69 @@ struct Attention {
         }
     }
 
-    // `count` rows of K, turned round, and of V; zeros to the next whole vector of positions. The next chunk is fetched.
-    void read_chunk(int chunk, int count) {
-        const Cache *keys[CHUNK], *values[CHUNK];
-        const int64_t row_stride = int64_t(step.kv_heads) * dim, offset = int64_t(task.kv_head) * dim;
-        const int ahead = std::min(CHUNK, end - chunk - count);
-        for (int i = 0; i < count + ahead; i++) {
-            const int position = chunk + i, block = position / step.block_size, slot = position % step.block_size;
-            const int64_t at = (int64_t(table[block]) * step.block_size + slot) * row_stride + offset;
-            const Cache *key = (const Cache*)step.k_cache + at, *value = (const Cache*)step.v_cache + at;
-            if (i < count) {
-                keys[i] = key;
-                values[i] = value;
-            } else {
-                for (int byte = 0; byte < dim * int(sizeof(Cache)); byte += 64) {
-                    __builtin_prefetch((const char*)key + byte, 0, 2);
-                    __builtin_prefetch((const char*)value + byte, 0, 2);
-                }
-            }
+    // Sixteen positions from `first` on by sixteen dimensions from `d` on, turned: square[i] is dimension d + i.
+    INLINE void read_square(int first, int d, Floats (&square)[LANES]) const {
+        if (first + LANES <= rows.count && d + LANES <= dim) {
+#pragma GCC unroll 16
+            for (int i = 0; i < LANES; i++) square[i] = load(rows.keys[first + i] + d);
+        } else {
+            for (int i = 0; i < LANES; i++)
+                square[i] = first + i < rows.count ? load_row(rows.keys[first + i], d, dim) : Floats{};
         }
-        for (int first = 0; first < count; first += LANES)
+        for (int i = 0; i < LANES; i++) fetch(next.keys[first + i], d);
+        transpose(square);
+    }
+
+    // Scores of QUERIES queries, so few that what is turned need not be kept for them.
+    template <int QUERIES>
+    void score_few() {
+        const float* const q = scratch.queries;
+        for (int first = 0; first < rows.count; first += LANES) {
+            Floats sums[QUERIES] = {};
             for (int d = 0; d < dim; d += LANES) {
                 Floats square[LANES];
+                read_square(first, d, square);
+#pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++)
-                    square[i] = first + i < count ? load_row(keys[first + i], d, dim) : Floats{};
-                transpose(square);
-                for (int i = 0; i < LANES; i++) store(scratch.keys + (d + i) * CHUNK + first, square[i]);
+#pragma GCC unroll 8
+                    for (int r = 0; r < QUERIES; r++) sums[r] += q[r * width + d + i] * square[i];
             }
-        for (int i = 0; i < count; i++)
-            for (int d = 0; d < dim; d += LANES) store(scratch.values + i * width + d, load_row(values[i], d, dim));
+            for (int r = 0; r < QUERIES; r++) store(scratch.scores + r * CHUNK + first, sums[r]);
+        }
+    }
+
+    void score_many(int before) {
+        float* const keys = scratch.keys;
+        for (int first = 0; first < rows.count; first += LANES)
+            for (int d = 0; d < dim; d += LANES) {
+                Floats square[LANES];
+                read_square(first, d, square);
+#pragma GCC unroll 16
+                for (int i = 0; i < LANES; i++) store(keys + (d + i) * CHUNK + first, square[i]);
+            }
+        product(queries - before, (rows.count + LANES - 1) / LANES, scratch.queries + before * width, width, keys, CHUNK,
+                width, scratch.scores + before * CHUNK, CHUNK, nullptr);
+    }
+
+    void score(int before) {
+        switch (queries) {
+            case 1: return score_few<1>();
+            case 2: return score_few<2>();
+            case 3: return score_few<3>();
+            case 4: return score_few<4>();
+            default: score_many(before);
+        }
+    }
+
+    void add_values(int before) {
+        float* to = scratch.values;
+        for (int i = 0; i < rows.count; i++, to += width)
+            for (int d = 0; d < dim; d += LANES) {
+                store(to + d, load_row(rows.values[i], d, dim));
+                fetch(next.values[i], d);
+            }
+        product(queries - before, width / LANES, scratch.scores + before * CHUNK, CHUNK, scratch.values, width, rows.count,
+                scratch.sums + before * width, width, scratch.factors + before);
     }
 
     // Scores of the chunk become probabilities under the new maximum; `factors` is what older sums are multiplied with.
@@ -293,12 +356,14 @@ extern "C" void twin_attend(const void* q, void* out, const void* k_cache, const
     }
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
-        thread_local Scratch scratch;  // kept between calls
+        thread_local Scratch kept;  // between calls
+        Scratch& scratch = kept;    // looked up once
 #pragma omp for schedule(dynamic)
         for (size_t i = 0; i < tasks.size(); i++)
             with_cache_type(cache_type, [&](auto* cache) {
                 using Cache = std::remove_pointer_t<decltype(cache)>;
-                Attention<Cache>{step, tasks[i], scratch}.run();
+                const Task& next = tasks[std::min(i + 1, tasks.size() - 1)];
+                Attention<Cache>{step, tasks[i], next, scratch}.run();
             });
     }
 }
