@@ -1,7 +1,7 @@
 // Paged attention on the CPU: writing K and V into their slots, and softmax(Q K^T) V over block tables.
 //
-// The layout is that of engine/attention/base.py. A task is some rows of one sequence and one KV head with its whole group of
-// query heads (GQA). It walks the sequence in chunks of 64 positions, always counted from position 0, and keeps the softmax
+// The layout is that of engine/attention/base.py. A task is some rows of one sequence and some KV heads, each with its whole
+// group of query heads (GQA). It walks the sequence in chunks of 64 positions, always counted from position 0, and keeps the softmax
 // of each query running (Milakov and Gimelshein 2018): what comes out for a row does not depend on the rows computed beside
 // it, so a prompt gives the same bits whole, in chunks, and token by token.
 //
@@ -36,7 +36,7 @@ INLINE void copy_row(const From* from, To* to, int dim, float scale) {
 // ---- attend -----------------------------------------------------------------------------------------------------------
 
 struct Task {
-    int sequence, kv_head, first_row, last_row;  // rows of the sequence, the last one excluded
+    int sequence, first_row, end_row, first_head, end_head;  // rows of the sequence and KV heads, each without its end
 };
 
 struct Step {  // what all tasks of a call share
@@ -49,28 +49,30 @@ struct Step {  // what all tasks of a call share
     float scale;
 
     int first_position(const Task& task) const { return before(task.sequence) + task.first_row; }
-    int last_position(const Task& task) const { return before(task.sequence) + task.last_row - 1; }
+    int last_position(const Task& task) const { return before(task.sequence) + task.end_row - 1; }
     int before(int sequence) const { return contexts[sequence] - (starts[sequence + 1] - starts[sequence]); }
 };
 
-// Working memory of a thread: matrices whose rows are padded to whole vectors.
+// Working memory of a thread: matrices whose rows are padded to whole vectors. What is of each KV head lies head by head.
 struct Scratch {
     std::vector<Floats> memory;
-    float *queries, *sums;             // [queries][width]
-    float *keys, *values;              // [width][CHUNK], [CHUNK][width]
-    float* scores;                     // [queries][CHUNK]
-    float *maxima, *totals, *factors;  // [queries]
+    float *queries, *sums;    // [heads][queries][width]
+    float *maxima, *totals;   // [heads][queries]
+    float *keys, *values;     // [width][CHUNK], [CHUNK][width]
+    float *scores, *factors;  // [queries][CHUNK], [queries]
 
-    void resize(int queries_count, int width) {
-        const int64_t padded = (queries_count + LANES - 1) / LANES * LANES;
-        const int64_t sizes[] = {padded * width, padded * width, int64_t(width) * CHUNK, int64_t(width) * CHUNK,
-                                 padded * CHUNK, padded, padded, padded};
-        float** const parts[] = {&queries, &sums, &keys, &values, &scores, &maxima, &totals, &factors};
-        int64_t total = 0;
-        for (int64_t size : sizes) total += size;
-        if (int64_t(memory.size()) * LANES < total) memory.resize(total / LANES);
-        float* next = (float*)memory.data();
-        for (int i = 0; i < 8; i++, next += sizes[i - 1]) *parts[i] = next;
+    void resize(int64_t queries_count, int64_t heads, int64_t width) {
+        const int64_t all = queries_count * heads, sizes[] = {all * width, all * width, all, all, width * CHUNK,
+                                                              width * CHUNK, queries_count * CHUNK, queries_count};
+        float** const parts[] = {&queries, &sums, &maxima, &totals, &keys, &values, &scores, &factors};
+        int64_t vectors = 0;
+        for (int64_t size : sizes) vectors += (size + LANES - 1) / LANES;
+        if (int64_t(memory.size()) < vectors) memory.resize(vectors);
+        Floats* next = memory.data();
+        for (int i = 0; i < 8; i++) {
+            *parts[i] = (float*)next;
+            next += (sizes[i] + LANES - 1) / LANES;
+        }
     }
 };
 
@@ -130,7 +132,7 @@ void product(int rows, int columns, const float* a, int a_stride, const float* b
 #undef STRIPE
 }
 
-// Where the rows of K and V of a chunk lie: `count` of them, and behind these some address that may be fetched.
+// Where the rows of K and V of a chunk lie, at the first head of the task: `count` of them, and behind these some address that may be fetched.
 template <class Cache>
 struct Rows {
     const Cache *keys[CHUNK], *values[CHUNK];
@@ -143,7 +145,7 @@ struct Rows {
         int64_t at = 0;
         for (int i = 0; i < CHUNK; i++) {
             if (i < count) {
-                at = ((int64_t(table[block]) * step.block_size + slot) * step.kv_heads + task.kv_head) * step.dim;
+                at = ((int64_t(table[block]) * step.block_size + slot) * step.kv_heads + task.first_head) * step.dim;
                 if (++slot == step.block_size) block++, slot = 0;
             }
             keys[i] = (const Cache*)step.k_cache + at;
@@ -166,58 +168,71 @@ struct Attention {
 
     const int group = step.heads / step.kv_heads, dim = step.dim, width = (dim + LANES - 1) / LANES * LANES;
     const int first_position = step.first_position(task), last_position = step.last_position(task);
-    const int queries = (task.last_row - task.first_row) * group;
+    const int queries = (task.end_row - task.first_row) * group;  // of each KV head
+    int head = 0;                                                 // KV head, counted from the task's first
     Rows<Cache> rows = {}, next = {};  // of the chunk, and of what comes after, which is fetched meanwhile
 
     void run() {
-        scratch.resize(queries, width);
-        with_float_type(step.q_type, [&](auto* type) { read_queries(type); });
-        std::fill_n(scratch.sums, queries * width, 0.0f);
-        std::fill_n(scratch.totals, queries, 0.0f);
-        std::fill_n(scratch.maxima, queries, -INFINITE);
+        const int heads = task.end_head - task.first_head;
+        scratch.resize(queries, heads, width);
+        std::fill_n(scratch.sums, heads * queries * width, 0.0f);
+        std::fill_n(scratch.totals, heads * queries, 0.0f);
+        std::fill_n(scratch.maxima, heads * queries, -INFINITE);
+        for (head = 0; head < heads; head++) with_float_type(step.q_type, [&](auto* type) { read_queries(type); });
         next.find(step, task, 0);
         for (int chunk = 0; chunk <= last_position; chunk += CHUNK) {
             rows = next;
             if (chunk + CHUNK <= last_position) next.find(step, task, chunk + CHUNK);
             else next.find(step, next_task, 0);
             const int before = std::max(0, chunk - first_position) * group;  // queries that stand before the chunk
-            score(before);
-            softmax(chunk, before, (rows.count + LANES - 1) / LANES);
-            add_values(before);
+            for (head = 0; head < heads; head++) {
+                score(before);
+                softmax(chunk, before, (rows.count + LANES - 1) / LANES);
+                add_values(before);
+            }
         }
-        with_float_type(step.q_type, [&](auto* type) { write_result(type); });
+        for (head = 0; head < heads; head++) with_float_type(step.q_type, [&](auto* type) { write_result(type); });
     }
 
+    // Of the head in hand: where its queries and sums lie, its maxima and totals, and its part of a row of the cache.
+    float* own_queries() const { return scratch.queries + head * queries * width; }
+    float* own_sums() const { return scratch.sums + head * queries * width; }
+    float* own_maxima() const { return scratch.maxima + head * queries; }
+    float* own_totals() const { return scratch.totals + head * queries; }
+    int kv_head() const { return task.first_head + head; }
     int64_t token(int query) const { return step.starts[task.sequence] + task.first_row + query / group; }
-    int head(int query) const { return task.kv_head * group + query % group; }
+    int query_head(int query) const { return kv_head() * group + query % group; }
 
     // As fp32 [queries][width]; what scores are multiplied with is put in here, for exp2 too.
     template <class Query>
     void read_queries(Query*) {
-        const float factor = step.scale * LOG2_E * (sizeof(Cache) == 1 ? step.k_scale[task.kv_head] : 1.0f);
-        for (int i = 0; i < queries; i++) {
-            const Query* row = (const Query*)step.q + token(i) * step.q_token_stride + head(i) * step.q_head_stride;
-            for (int d = 0; d < dim; d += LANES) store(scratch.queries + i * width + d, load_row(row, d, dim) * factor);
+        const float factor = step.scale * LOG2_E * (sizeof(Cache) == 1 ? step.k_scale[kv_head()] : 1.0f);
+        float* to = own_queries();
+        for (int i = 0; i < queries; i++, to += width) {
+            const Query* row = (const Query*)step.q + token(i) * step.q_token_stride + query_head(i) * step.q_head_stride;
+            for (int d = 0; d < dim; d += LANES) store(to + d, load_row(row, d, dim) * factor);
         }
     }
 
     // Sixteen positions from `first` on by sixteen dimensions from `d` on, turned: square[i] is dimension d + i.
     INLINE void read_square(int first, int d, Floats (&square)[LANES]) const {
+        const Cache* const* keys = rows.keys + first;
+        const int part = head * dim;
         if (first + LANES <= rows.count && d + LANES <= dim) {
 #pragma GCC unroll 16
-            for (int i = 0; i < LANES; i++) square[i] = load(rows.keys[first + i] + d);
+            for (int i = 0; i < LANES; i++) square[i] = load(keys[i] + part + d);
         } else {
             for (int i = 0; i < LANES; i++)
-                square[i] = first + i < rows.count ? load_row(rows.keys[first + i], d, dim) : Floats{};
+                square[i] = first + i < rows.count ? load_row(keys[i] + part, d, dim) : Floats{};
         }
-        for (int i = 0; i < LANES; i++) fetch(next.keys[first + i], d);
+        for (int i = 0; i < LANES; i++) fetch(next.keys[first + i] + part, d);
         transpose(square);
     }
 
     // Scores of QUERIES queries, so few that what is turned need not be kept for them.
     template <int QUERIES>
     void score_few() {
-        const float* const q = scratch.queries;
+        const float* const q = own_queries();
         for (int first = 0; first < rows.count; first += LANES) {
             Floats sums[QUERIES] = {};
             for (int d = 0; d < dim; d += LANES) {
@@ -241,7 +256,7 @@ struct Attention {
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) store(keys + (d + i) * CHUNK + first, square[i]);
             }
-        product(queries - before, (rows.count + LANES - 1) / LANES, scratch.queries + before * width, width, keys, CHUNK,
+        product(queries - before, (rows.count + LANES - 1) / LANES, own_queries() + before * width, width, keys, CHUNK,
                 width, scratch.scores + before * CHUNK, CHUNK, nullptr);
     }
 
@@ -259,15 +274,16 @@ struct Attention {
         float* to = scratch.values;
         for (int i = 0; i < rows.count; i++, to += width)
             for (int d = 0; d < dim; d += LANES) {
-                store(to + d, load_row(rows.values[i], d, dim));
-                fetch(next.values[i], d);
+                store(to + d, load_row(rows.values[i] + head * dim, d, dim));
+                fetch(next.values[i] + head * dim, d);
             }
         product(queries - before, width / LANES, scratch.scores + before * CHUNK, CHUNK, scratch.values, width, rows.count,
-                scratch.sums + before * width, width, scratch.factors + before);
+                own_sums() + before * width, width, scratch.factors + before);
     }
 
     // Scores of the chunk become probabilities under the new maximum; `factors` is what older sums are multiplied with.
     void softmax(int chunk, int before, int vectors) {
+        float *maxima = own_maxima(), *totals = own_totals();
         for (int i = before; i < queries; i++) {
             float* scores = scratch.scores + i * CHUNK;
             const int visible = first_position + i / group + 1 - chunk;  // positions of this chunk that the query sees
@@ -280,9 +296,9 @@ struct Attention {
                 }
                 top = max(top, s);
             }
-            const float maximum = std::max(scratch.maxima[i], largest(top));
-            scratch.factors[i] = scratch.maxima[i] - maximum;
-            scratch.maxima[i] = maximum;
+            const float maximum = std::max(maxima[i], largest(top));
+            scratch.factors[i] = maxima[i] - maximum;
+            maxima[i] = maximum;
         }
         for (int i = before; i < queries; i += LANES) {
             const int count = std::min(LANES, queries - i);
@@ -292,24 +308,41 @@ struct Attention {
             float* scores = scratch.scores + i * CHUNK;
             Floats total = {};
             for (int c = 0; c < vectors; c++) {
-                const Floats p = exp2(load(scores + c * LANES) - scratch.maxima[i]);
+                const Floats p = exp2(load(scores + c * LANES) - maxima[i]);
                 store(scores + c * LANES, p);
                 total += p;
             }
-            scratch.totals[i] = scratch.totals[i] * scratch.factors[i] + sum(total);
+            totals[i] = totals[i] * scratch.factors[i] + sum(total);
         }
     }
 
     template <class Query>
     void write_result(Query*) {
-        const float v_scale = sizeof(Cache) == 1 ? step.v_scale[task.kv_head] : 1.0f;
+        const float v_scale = sizeof(Cache) == 1 ? step.v_scale[kv_head()] : 1.0f;
         for (int i = 0; i < queries; i++) {
-            Query* row = (Query*)step.out + (token(i) * step.heads + head(i)) * dim;
-            const float factor = v_scale / scratch.totals[i];
-            for (int d = 0; d < dim; d += LANES) store_row(row, d, dim, load(scratch.sums + i * width + d) * factor);
+            Query* row = (Query*)step.out + (token(i) * step.heads + query_head(i)) * dim;
+            const float factor = v_scale / own_totals()[i];
+            for (int d = 0; d < dim; d += LANES) store_row(row, d, dim, load(own_sums() + i * width + d) * factor);
         }
     }
 };
+
+// A decode's task is all its heads, so that rows of the cache are read whole, unless there are threads without a sequence.
+void add_tasks(const Step& step, int sequence, bool spread, std::vector<Task>& tasks) {
+    const int group = step.heads / step.kv_heads, rows = step.starts[sequence + 1] - step.starts[sequence];
+    const int task_rows = std::min(rows, std::max(1, TASK_QUERIES / group));
+    const int task_heads = spread ? 1 : std::clamp(TASK_QUERIES / (task_rows * group), 1, step.kv_heads);
+    for (int row = 0; row < rows; row += task_rows)
+        for (int head = 0; head < step.kv_heads; head += task_heads)
+            tasks.push_back({sequence, row, std::min(rows, row + task_rows), head,
+                             std::min(step.kv_heads, head + task_heads)});
+}
+
+void zero_rows(const Step& step, int sequence) {
+    const int64_t row_bytes = int64_t(step.heads) * step.dim * (step.q_type == FP32 ? 4 : 2);
+    const int first = step.starts[sequence], rows = step.starts[sequence + 1] - first;
+    std::memset((char*)step.out + first * row_bytes, 0, rows * row_bytes);
+}
 
 }  // namespace
 
@@ -342,17 +375,10 @@ extern "C" void twin_attend(const void* q, void* out, const void* k_cache, const
                             int kv_heads, int dim, int block_size, int q_type, int cache_type, float scale, int threads) {
     const Step step = {q, k_cache, v_cache, out, starts, contexts, tables, k_scale, v_scale, table_width, q_token_stride,
                        q_head_stride, heads, kv_heads, dim, block_size, q_type, scale};
-    const int task_rows = std::max(1, TASK_QUERIES / (heads / kv_heads));
     std::vector<Task> tasks;
     for (int i = 0; i < sequences; i++) {
-        const int rows = starts[i + 1] - starts[i];
-        if (contexts[i] == 0) {  // padding
-            const int64_t row_bytes = int64_t(heads) * dim * (q_type == FP32 ? 4 : 2);
-            std::memset((char*)out + starts[i] * row_bytes, 0, rows * row_bytes);
-            continue;
-        }
-        for (int row = 0; row < rows; row += task_rows)
-            for (int head = 0; head < kv_heads; head++) tasks.push_back({i, head, row, std::min(rows, row + task_rows)});
+        if (contexts[i]) add_tasks(step, i, sequences < threads, tasks);
+        else zero_rows(step, i);
     }
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
