@@ -138,7 +138,7 @@ class Executor:
         return self.chosen.get(batch)
 
     def settle(self, batch: Batch, aborted: Iterable[Request] = ()) -> tuple[list[Request], dict[Request, str]]:
-        """Tokens join their sequences, but for the aborted. Returns who stops with this batch, and who has failed (-> why)."""
+        """Tokens join their sequences, but for the aborted. Returns who stops with this batch, and who failed (-> why)."""
         chosen = self.wait(batch)
         if chosen is None:
             return [], {}
