@@ -36,6 +36,8 @@ from twin.core.request import Request
 from twin.core.state import State
 from twin.policy import Policy
 
+BLOCKS_A_FILL = 4096  # of one layer, so that an fp8 cache needs little memory beside itself
+
 
 class Timing(NamedTuple):
     """Of one step."""
@@ -165,12 +167,12 @@ def fill_at_random(cache: KVCache, seed: int) -> None:
     """N(0, 1) in every slot: what kernels take for zeros is not what they take for numbers, in time and in power."""
     generator = torch.Generator(cache.device).manual_seed(seed)
     ones = torch.ones(cache.data.shape[-2], device=cache.device)
-    for layer in cache.data.flatten(0, 1):
+    for blocks in cache.data.flatten(0, 1).flatten(0, 1).split(BLOCKS_A_FILL):
         if cache.dtype == FP8:
-            drawn = torch.empty(layer.shape, device=cache.device).normal_(generator=generator)
-            layer.copy_(to_cache(drawn, cache.dtype, ones))
+            drawn = torch.empty(blocks.shape, device=cache.device).normal_(generator=generator)
+            blocks.copy_(to_cache(drawn, cache.dtype, ones))
         else:
-            layer.normal_(generator=generator)
+            blocks.normal_(generator=generator)
 
 
 @contextmanager
