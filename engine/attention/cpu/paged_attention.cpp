@@ -272,11 +272,16 @@ struct Attention {
 
     void add_values(int before) {
         float* to = scratch.values;
-        for (int i = 0; i < rows.count; i++, to += width)
-            for (int d = 0; d < dim; d += LANES) {
-                store(to + d, load_row(rows.values[i] + head * dim, d, dim));
-                fetch(next.values[i] + head * dim, d);
+        const int length = dim, row_width = width, part = head * dim;  // what is stored might, for all g++ knows, be these
+        for (int i = 0; i < rows.count; i++, to += row_width) {
+            const Cache *row = rows.values[i] + part, *ahead = next.values[i] + part;
+            int d = 0;
+            for (; d + LANES <= length; d += LANES) {
+                store(to + d, load(row + d));
+                fetch(ahead, d);
             }
+            if (d < length) store(to + d, load_part(row + d, length - d));
+        }
         product(queries - before, width / LANES, scratch.scores + before * CHUNK, CHUNK, scratch.values, width, rows.count,
                 own_sums() + before * width, width, scratch.factors + before);
     }

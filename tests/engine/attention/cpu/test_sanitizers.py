@@ -30,7 +30,12 @@ pytestmark = pytest.mark.skipif(
 def sanitized(*words: str) -> subprocess.CompletedProcess[str]:
     preload = f"{runtime('libasan.so')} {runtime('libubsan.so')}"
     options = "detect_leaks=0:abort_on_error=0:exitcode=99"  # Python and torch keep what they allocate
-    environment = os.environ | {"LD_PRELOAD": preload, "ASAN_OPTIONS": options, "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "LD_PRELOAD": preload,
+        "ASAN_OPTIONS": options,
+        "PYTHONPATH": str(ROOT),
+        "OMP_WAIT_POLICY": "passive",
+    }
     command = [sys.executable, "-m", "tests.engine.attention.cpu.sanitized", *words]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
