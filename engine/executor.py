@@ -39,6 +39,15 @@ def _ignore(request: Request, sequence: Sequence, search: BeamSearch | None) -> 
     """Nobody wants the tokens."""
 
 
+def _as_failure(error: RuntimeError) -> StepFailure | None:
+    """What concerns one step alone, after which others may be computed; None for all else."""
+    if isinstance(error, StepFailure):
+        return error
+    if isinstance(error, torch.OutOfMemoryError) or CPU_OUT_OF_MEMORY in str(error):
+        return StepFailure(f"out of memory: {' '.join(str(error).split())[:MOST_OF_A_MESSAGE]}")
+    return None
+
+
 class Executor:
     """One model on one device. `on_end` is given each sequence that has ended."""
 
@@ -123,10 +132,11 @@ class Executor:
         try:
             pending.end(*choice.choose(self.runner.logits(step, self.tokens)))
         except RuntimeError as error:
-            if not isinstance(error, torch.OutOfMemoryError) and CPU_OUT_OF_MEMORY not in str(error):
+            failure = _as_failure(error)
+            if failure is None:
                 raise
             self.tokens = torch.full((len(step.yielding),), FAILED, device=self.runner.device)
-            return StepFailure(f"out of memory: {' '.join(str(error).split())[:MOST_OF_A_MESSAGE]}")
+            return failure
         self.tokens = pending.tokens
         return pending
 
