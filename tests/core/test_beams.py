@@ -6,6 +6,7 @@ from tests.core.drive import Drive, scheduled
 from twin.core import Request, Rules
 from twin.core.beams import Beams
 from twin.core.request import FINISHED, REJECTED
+from twin.policy import Policy
 
 
 class Search:
@@ -86,6 +87,32 @@ def test_a_preempted_beam_takes_the_others_with_it_and_the_search_begins_again(c
     assert all(step.preempted == {"A.0": "recompute"} for step in lost)
     assert (a.state, b.state, a.generated, b.generated) == (FINISHED, FINISHED, 4, 9)
     assert search.restarts == a.preemptions == len(lost)
+
+
+class Urgent(Policy):
+    """Who has the smaller priority takes the place of others."""
+
+    preempts = True
+    steady = True
+
+    def order(self, request, view):
+        return request.priority
+
+
+@pytest.mark.parametrize("blocks", [16, 5])
+def test_a_head_that_takes_the_place_of_one_beam_takes_that_of_all(blocks: int) -> None:
+    """B comes when both beams have been given their token of the step: for want of a seat, and for want of blocks too."""
+    search = Search(*[[0, 1]] * 9)
+    a, b = beam_request(search, output_tokens=4), Request("B", 1, 12, 2)
+    a.priority = 1
+    drive = Drive(a, policy=Urgent(), num_blocks=blocks, block_size=4, max_num_seqs=2)
+    drive.step()
+    drive.scheduler.add(b)
+    step = drive.step()
+    assert step.preempted == {"A.0": "recompute"} and step.scheduled == {"B": 12}
+    assert search.restarts == 1 and list(drive.state.running) == [b]
+    drive.drain()
+    assert (a.state, a.generated, b.state, b.generated) == (FINISHED, 4, FINISHED, 2)
 
 
 def test_beams_of_several_requests_and_orders_of_parents_leak_nothing() -> None:

@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from twin.core.batch import Batch
+from twin.core.beams import together
 from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
 from twin.core.ordered import is_less, key_of
@@ -92,14 +93,12 @@ class Ranking:
         return None
 
     def _take_off(self, victim: Request, seat: bool = False) -> None:
-        """Preempt; what this step had given the victim returns to the budget."""
-        batch = self.batch
+        """Preempt; what this step had given the victim, and the beams beside it, returns to the budget."""
+        batch, gone = self.batch, together(victim)
         given = 1 if victim.base is not None and not batch.rests else 0
-        for place, (request, tokens) in enumerate(batch.chunks):
-            if request is victim:
-                given = tokens
-                del batch.chunks[place]
-                break
+        given += sum(tokens for request, tokens in batch.chunks if request in gone)
+        batch.chunks = [(request, tokens) for request, tokens in batch.chunks if request not in gone]
         batch.budget += given
-        self.ranked = [entry for entry in self._entries() if entry[-1] is not victim]
+        self.ranked = [entry for entry in self._entries() if entry[-1] not in gone]
+        victim = gone[0]
         batch.preempted = {**batch.preempted, victim: self.state.preempt(victim, given, seat=seat)}

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from engine.model.load import load_model
 from engine.model.transformer import Transformer
 from engine.sampling.beam import Hypothesis
+from engine.sampling.draws import uniforms
 from engine.sampling.params import SamplingParams
 from tests.engine.model.reference import saved
 
@@ -27,6 +29,8 @@ SHAPE: dict[str, Any] = {
     "eos_token_id": None,
 }
 LEAST_MARGIN = 2e-4  # between the two largest logits; fp32 sums in another order move them by some 1e-5
+
+LEAST_DRAW_MARGIN = 4e-6  # the same in cumulated probability, which moves by less than 1e-6
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,16 @@ class Pair:
             Hypothesis(tuple(tokens[len(prompt) :]), score)
             for tokens, score in zip(found.sequences.tolist(), found.sequences_scores.tolist(), strict=True)
         ]
+
+    def draws(self, prompt: Sequence[int], tokens: Sequence[int], stream: int) -> list[int]:
+        """What the logits of transformers and the numbers of a stream give after each front of `tokens`: the inverse of the
+        cumulated probabilities, in fp64. No number is so near the edge of two tokens that rounding could decide."""
+        logits = self.logits([*prompt, *tokens])[len(prompt) - 1 : -1].double()
+        cumulated = logits.softmax(1).cumsum(1).numpy()
+        numbers = uniforms([stream] * len(tokens), [len(prompt) + place for place in range(len(tokens))])
+        margin = float(np.abs(cumulated - numbers[:, None]).min())
+        assert margin > LEAST_DRAW_MARGIN, f"a number is {margin:.1e} from an edge: choose another seed for this test"
+        return [int(np.searchsorted(bounds, number)) for bounds, number in zip(cumulated, numbers, strict=True)]
 
     @torch.inference_mode()
     def logits(self, tokens: Sequence[int]) -> torch.Tensor:
