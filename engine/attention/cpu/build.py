@@ -9,8 +9,8 @@ from pathlib import Path
 from engine.native_build import build, cpu_model
 
 FOLDER = Path(__file__).parent
-SOURCES = [FOLDER / name for name in ("paged_attention.cpp", "layer_ops.cpp", "linear.cpp")]
-HEADERS = [FOLDER / "vectors.h"]
+SOURCES = [FOLDER / name for name in ("paged_attention.cpp", "write_kv.cpp", "layer_ops.cpp", "linear.cpp")]
+HEADERS = [FOLDER / name for name in ("vectors.h", "product.h")]
 # No -ffast-math: infinities mask, and NaN must come out where it went in.
 COMMAND = (
     "g++", "-std=c++17", "-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp",

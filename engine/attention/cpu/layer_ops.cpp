@@ -77,7 +77,7 @@ extern "C" void twin_add_rms_norm(const void* x, void* residual, const void* wei
     });
 }
 
-// q [tokens, heads, dim] and k [tokens, kv_heads, dim], each with strides of tokens and heads; cos, sin [positions, dim / 2].
+// q [tokens, heads, dim] and k [tokens, kv_heads, dim] with strides of tokens and heads; cos, sin [positions, dim / 2].
 extern "C" void twin_rope(void* q, void* k, const float* cos, const float* sin, const int64_t* positions, int64_t tokens,
                           int64_t heads, int64_t kv_heads, int64_t dim, int64_t q_token, int64_t q_head, int64_t k_token,
                           int64_t k_head, int type, int threads) {

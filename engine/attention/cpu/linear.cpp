@@ -130,8 +130,8 @@ extern "C" void twin_pack(const int32_t* w, int32_t* packed, int64_t outputs, in
 }
 
 // out [rows, outputs] of x [rows, inputs], `inputs` and `x_stride` in words; all of one type.
-extern "C" void twin_linear_f32(const void* x, const void* packed, const void* bias, void* out, int64_t rows, int64_t outputs,
-                                int64_t inputs, int64_t x_stride, int threads) {
+extern "C" void twin_linear_f32(const void* x, const void* packed, const void* bias, void* out, int64_t rows,
+                                int64_t outputs, int64_t inputs, int64_t x_stride, int threads) {
     linear<Float32>({(const int32_t*)x, (const float*)packed, (const float*)bias, (float*)out, rows, outputs, inputs,
                      x_stride}, threads);
 }

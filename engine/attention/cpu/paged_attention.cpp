@@ -1,9 +1,9 @@
-// Paged attention on the CPU: writing K and V into their slots, and softmax(Q K^T) V over block tables.
+// softmax(Q K^T) V over block tables: paged attention on the CPU.
 //
 // The layout is that of engine/attention/base.py. A task is some rows of one sequence and some KV heads, each with its whole
-// group of query heads (GQA). It walks the sequence in chunks of 64 positions, always counted from position 0, and keeps the softmax
-// of each query running (Milakov and Gimelshein 2018): what comes out for a row does not depend on the rows computed beside
-// it, so a prompt gives the same bits whole, in chunks, and token by token.
+// group of query heads (GQA). It walks the sequence in chunks of 64 positions, always counted from position 0, and keeps the
+// softmax of each query running (Milakov and Gimelshein 2018): what comes out for a row does not depend on the rows computed
+// beside it, so a prompt gives the same bits whole, in chunks, and token by token.
 //
 // In a chunk K is turned round, so that lanes run along positions: Q K^T then needs no sum over lanes, and the softmax works
 // on sixteen positions at once. In P V lanes run along the head's dimensions. Both are the same product of a tile.
@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "product.h"
 #include "vectors.h"
 
 using namespace vectors;
@@ -21,19 +22,6 @@ namespace {
 constexpr int CHUNK = 64;         // positions
 constexpr int TASK_QUERIES = 64;  // rows times group of a task, about
 constexpr float INFINITE = std::numeric_limits<float>::infinity();
-
-// ---- write ------------------------------------------------------------------------------------------------------------
-
-template <class From, class To>
-INLINE void copy_row(const From* from, To* to, int dim, float scale) {
-    constexpr bool scaled = sizeof(To) == 1;
-    for (int d = 0; d < dim; d += LANES) {
-        const Floats v = load_row(from, d, dim);
-        store_row(to, d, dim, scaled ? v / scale : v);
-    }
-}
-
-// ---- attend -----------------------------------------------------------------------------------------------------------
 
 struct Task {
     int sequence, first_row, end_row, first_head, end_head;  // rows of the sequence and KV heads, each without its end
@@ -76,63 +64,8 @@ struct Scratch {
     }
 };
 
-// out[r] = out[r] * factors[r] + a[r] B, or a[r] B without factors: ROWS rows, VECTORS vectors of columns.
-template <int ROWS, int VECTORS>
-INLINE void product_tile(const float* a, int a_stride, const float* b, int b_stride, int depth, float* out, int out_stride,
-                         const float* factors) {
-    Floats sums[ROWS][VECTORS];
-#pragma GCC unroll 8
-    for (int r = 0; r < ROWS; r++)
-#pragma GCC unroll 4
-        for (int c = 0; c < VECTORS; c++)
-            sums[r][c] = factors ? load(out + r * out_stride + c * LANES) * factors[r] : Floats{};
-    for (int k = 0; k < depth; k++) {
-        Floats columns[VECTORS];
-#pragma GCC unroll 4
-        for (int c = 0; c < VECTORS; c++) columns[c] = load(b + k * b_stride + c * LANES);
-#pragma GCC unroll 8
-        for (int r = 0; r < ROWS; r++) {
-            const Floats factor = broadcast(a[r * a_stride + k]);
-#pragma GCC unroll 4
-            for (int c = 0; c < VECTORS; c++) sums[r][c] += factor * columns[c];
-        }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < ROWS; r++)
-#pragma GCC unroll 4
-        for (int c = 0; c < VECTORS; c++) store(out + r * out_stride + c * LANES, sums[r][c]);
-}
-
-template <int VECTORS>
-INLINE void product_rows(int rows, const float* a, int a_stride, const float* b, int b_stride, int depth, float* out,
-                         int out_stride, const float* factors) {
-    int r = 0;
-#define TILE(ROWS)                                                                                               \
-    product_tile<ROWS, VECTORS>(a + r * a_stride, a_stride, b, b_stride, depth, out + r * out_stride, out_stride, \
-                                factors ? factors + r : nullptr)
-    for (; r + TILE_ROWS <= rows; r += TILE_ROWS) TILE(TILE_ROWS);
-    if (rows - r == 5) TILE(5);
-    if (rows - r == 4) TILE(4);
-    if (rows - r == 3) TILE(3);
-    if (rows - r == 2) TILE(2);
-    if (rows - r == 1) TILE(1);
-#undef TILE
-}
-
-// The whole product; `columns` is a number of vectors.
-void product(int rows, int columns, const float* a, int a_stride, const float* b, int b_stride, int depth, float* out,
-             int out_stride, const float* factors) {
-    int c = 0;
-#define STRIPE(VECTORS) \
-    product_rows<VECTORS>(rows, a, a_stride, b + c * LANES, b_stride, depth, out + c * LANES, out_stride, factors)
-    for (; c + TILE_COLUMNS <= columns; c += TILE_COLUMNS) STRIPE(TILE_COLUMNS);
-    if (columns - c == 3) STRIPE(3);
-    if (columns - c == 2) STRIPE(2);
-    if (columns - c == 1) STRIPE(1);
-#undef STRIPE
-}
-
-// Where the rows of K and V of a chunk lie, at the first head of the task: `count` of them, and behind these some address that may be fetched.
+// Where the rows of K and V of a chunk lie, at the first head of the task: `count` of them. Behind these stands some address
+// that may be fetched.
 template <class Cache>
 struct Rows {
     const Cache *keys[CHUNK], *values[CHUNK];
@@ -332,7 +265,7 @@ struct Attention {
     }
 };
 
-// A decode's task is all its heads, so that rows of the cache are read whole, unless there are threads without a sequence.
+// A decode's task is all its heads, so that rows of the cache are read whole, unless threads would go without a sequence.
 void add_tasks(const Step& step, int sequence, bool spread, std::vector<Task>& tasks) {
     const int group = step.heads / step.kv_heads, rows = step.starts[sequence + 1] - step.starts[sequence];
     const int task_rows = std::min(rows, std::max(1, TASK_QUERIES / group));
@@ -351,29 +284,7 @@ void zero_rows(const Step& step, int sequence) {
 
 }  // namespace
 
-// K and V [tokens] of given strides, in elements, into slots [tokens] of caches [slots, kv_heads, dim].
-extern "C" void twin_write(const void* k, const void* v, void* k_cache, void* v_cache, const int64_t* slots,
-                           const float* k_scale, const float* v_scale, int64_t tokens, int64_t k_token_stride,
-                           int64_t k_head_stride, int64_t v_token_stride, int64_t v_head_stride, int kv_heads, int dim,
-                           int type, int cache_type) {
-    with_float_type(type, [&](auto* from) {
-        with_cache_type(cache_type, [&](auto* to) {
-            using From = std::remove_pointer_t<decltype(from)>;
-            using To = std::remove_pointer_t<decltype(to)>;
-            for (int64_t token = 0; token < tokens; token++) {
-                if (slots[token] < 0) continue;
-                for (int head = 0; head < kv_heads; head++) {
-                    const int64_t at = (slots[token] * kv_heads + head) * dim;
-                    copy_row((const From*)k + token * k_token_stride + head * k_head_stride, (To*)k_cache + at, dim,
-                             k_scale[head]);
-                    copy_row((const From*)v + token * v_token_stride + head * v_head_stride, (To*)v_cache + at, dim,
-                             v_scale[head]);
-                }
-            }
-        });
-    });
-}
-
+// q [tokens, heads, dim] of given strides, in elements, to out, contiguous; the rest as AttentionBatch has it.
 extern "C" void twin_attend(const void* q, void* out, const void* k_cache, const void* v_cache, const int32_t* starts,
                             const int32_t* contexts, const int32_t* tables, const float* k_scale, const float* v_scale,
                             int64_t table_width, int64_t q_token_stride, int64_t q_head_stride, int sequences, int heads,
