@@ -47,14 +47,13 @@ class CpuLinear:
         )
 
     def __call__(self, x: Tensor) -> Tensor:
-        rows, stride = x.shape[0], x.stride(0) * x.itemsize
-        assert x.shape[1] == self.inputs and x.dtype == self.dtype
-        if x.stride(1) != 1 or stride % WORD:
-            x = x.contiguous()
-            stride = self.inputs * x.itemsize
+        (rows, inputs), (stride, step), size = x.shape, x.stride(), self.dtype.itemsize
+        assert inputs == self.inputs and x.dtype == self.dtype
+        if step != 1 or stride * size % WORD:
+            x, stride = x.contiguous(), inputs
         out = torch.empty(rows, self.outputs, dtype=self.dtype)
         self._linear(
-            x.data_ptr(), *self._fixed, out.data_ptr(), rows, self.outputs, self._words, stride // WORD,
+            x.data_ptr(), *self._fixed, out.data_ptr(), rows, self.outputs, self._words, stride * size // WORD,
             torch.get_num_threads(),
         )  # fmt: skip
         return out

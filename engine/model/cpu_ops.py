@@ -34,29 +34,32 @@ class CpuOps:
         return out
 
     def add_rms_norm(self, x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-        assert x.stride(1) == residual.stride(1) == 1
+        (rows, width), (stride, step), (residual_stride, residual_step) = x.shape, x.stride(), residual.stride()
+        assert step == residual_step == 1
         out = torch.empty(x.shape, dtype=x.dtype)
         self._add_rms_norm(
-            x.data_ptr(), residual.data_ptr(), weight.data_ptr(), out.data_ptr(), x.shape[0], x.shape[1], x.stride(0),
-            residual.stride(0), eps, library.TYPES[x.dtype], torch.get_num_threads(),
+            x.data_ptr(), residual.data_ptr(), weight.data_ptr(), out.data_ptr(), rows, width, stride,
+            residual_stride, eps, library.TYPES[x.dtype], torch.get_num_threads(),
         )  # fmt: skip
         return out, residual
 
     def rope(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         tokens, heads, dim = q.shape
-        assert q.stride(2) == k.stride(2) == 1 and cos.is_contiguous() and sin.is_contiguous()
+        (q_token, q_head, q_step), (k_token, k_head, k_step) = q.stride(), k.stride()
+        assert q_step == k_step == 1 and cos.is_contiguous() and sin.is_contiguous()
         self._rope(
             q.data_ptr(), k.data_ptr(), cos.data_ptr(), sin.data_ptr(), positions.data_ptr(), tokens, heads, k.shape[1], dim,
-            q.stride(0), q.stride(1), k.stride(0), k.stride(1), library.TYPES[q.dtype], torch.get_num_threads(),
+            q_token, q_head, k_token, k_head, library.TYPES[q.dtype], torch.get_num_threads(),
         )  # fmt: skip
         return q, k
 
     def silu_mul(self, gate_up: Tensor) -> Tensor:
         rows, both = gate_up.shape
-        assert gate_up.stride(1) == 1
+        stride, step = gate_up.stride()
+        assert step == 1
         out = torch.empty(rows, both // 2, dtype=gate_up.dtype)
         self._silu_mul(
-            gate_up.data_ptr(), out.data_ptr(), rows, both // 2, gate_up.stride(0), library.TYPES[gate_up.dtype],
+            gate_up.data_ptr(), out.data_ptr(), rows, both // 2, stride, library.TYPES[gate_up.dtype],
             torch.get_num_threads(),
         )  # fmt: skip
         return out

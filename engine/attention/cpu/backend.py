@@ -28,11 +28,12 @@ class CpuAttention:
         self, k: Tensor, v: Tensor, k_cache: Tensor, v_cache: Tensor, batch: AttentionBatch, k_scale: Tensor, v_scale: Tensor
     ) -> None:
         _, _, kv_heads, dim = k_cache.shape
-        assert k_cache.is_contiguous() and v_cache.is_contiguous() and k.stride(2) == v.stride(2) == 1
+        (k_token, k_head, k_step), (v_token, v_head, v_step) = k.stride(), v.stride()
+        assert k_cache.is_contiguous() and v_cache.is_contiguous() and k_step == v_step == 1
         self._write(
             k.data_ptr(), v.data_ptr(), k_cache.data_ptr(), v_cache.data_ptr(), batch.slots.data_ptr(),
-            k_scale.data_ptr(), v_scale.data_ptr(), k.shape[0], k.stride(0), k.stride(1), v.stride(0), v.stride(1),
-            kv_heads, dim, library.TYPES[k.dtype], library.TYPES[k_cache.dtype],
+            k_scale.data_ptr(), v_scale.data_ptr(), k.shape[0], k_token, k_head, v_token, v_head, kv_heads, dim,
+            library.TYPES[k.dtype], library.TYPES[k_cache.dtype],
         )  # fmt: skip
 
     def attend(
@@ -41,12 +42,13 @@ class CpuAttention:
     ) -> Tensor:  # fmt: skip
         _, block_size, kv_heads, dim = k_cache.shape
         tables = batch.block_tables
-        assert k_cache.is_contiguous() and v_cache.is_contiguous() and q.stride(2) == tables.stride(1) == 1
+        (token, head, step), (table, table_step) = q.stride(), tables.stride()
+        assert k_cache.is_contiguous() and v_cache.is_contiguous() and step == table_step == 1
         out = torch.empty(q.shape, dtype=q.dtype)
         self._attend(
             q.data_ptr(), out.data_ptr(), k_cache.data_ptr(), v_cache.data_ptr(), batch.query_start.data_ptr(),
-            batch.context_lens.data_ptr(), tables.data_ptr(), k_scale.data_ptr(), v_scale.data_ptr(), tables.stride(0),
-            q.stride(0), q.stride(1), tables.shape[0], q.shape[1], kv_heads, dim, block_size, library.TYPES[q.dtype],
+            batch.context_lens.data_ptr(), tables.data_ptr(), k_scale.data_ptr(), v_scale.data_ptr(), table,
+            token, head, tables.shape[0], q.shape[1], kv_heads, dim, block_size, library.TYPES[q.dtype],
             library.TYPES[k_cache.dtype], scale, torch.get_num_threads(),
         )  # fmt: skip
         return out
