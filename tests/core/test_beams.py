@@ -6,7 +6,7 @@ from tests.core.drive import Drive, scheduled
 from twin.core import Request, Rules
 from twin.core.beams import Beams
 from twin.core.request import FINISHED, REJECTED
-from twin.policy import Policy
+from twin.policy import Plan, Policy
 
 
 class Search:
@@ -113,6 +113,34 @@ def test_a_head_that_takes_the_place_of_one_beam_takes_that_of_all(blocks: int) 
     assert search.restarts == 1 and list(drive.state.running) == [b]
     drive.drain()
     assert (a.state, a.generated, b.state, b.generated) == (FINISHED, 4, FINISHED, 2)
+
+
+class OneByOne(Policy):
+    """A plan of its own: in the second of three steps it preempts all that run, one by one, and would go on with them."""
+
+    def __init__(self) -> None:
+        self.plans = 0
+
+    def schedule(self, view):
+        self.plans += 1
+        plan, running = Plan(view), list(view.running)
+        if self.plans % 3 == 2:
+            for request in running:
+                plan.preempt(request)
+        for request in [*running, *view.waiting]:
+            plan.take(request)
+        return plan
+
+
+def test_a_plan_may_preempt_beams_one_by_one_and_does_so_once() -> None:
+    """The second step preempts: nobody is left for it, and the search begins again with the third."""
+    search = Search(*[[0, 1]] * 9)
+    a = beam_request(search, output_tokens=2)
+    drive = Drive(a, policy=OneByOne(), num_blocks=16, block_size=4)
+    steps = drive.steps(3)
+    assert [step.preempted for step in steps] == [{}, {"A.0": "recompute"}, {}]
+    drive.drain()
+    assert (a.state, a.generated, search.restarts) == (FINISHED, 2, 1)
 
 
 def test_beams_of_several_requests_and_orders_of_parents_leak_nothing() -> None:

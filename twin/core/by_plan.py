@@ -31,6 +31,7 @@ class PlannedStep:
         self.given: dict[Request, int] = {}
         self.decodes_taken = False  # all lazy decoders have their token; they are not in `given`
         self.preempted: dict[Request, str] = {}
+        self.gone_beams: set[Request] = set()  # preempted, or nobody's any more since one beside them was
         self.admitted: list[Request] = []
         self.swapped_in: list[Request] = []
         self.rejected: list[Request] = []
@@ -45,6 +46,8 @@ class PlannedStep:
             return True
         if request in self.given:
             raise IllegalPlan(f"a plan may give tokens to a request once: {request.id} has {self.given[request]} already")
+        if request in self.gone_beams:
+            return False
         if request.state not in (WAITING, RUNNING, SWAPPED):
             raise IllegalPlan(f"a plan may give tokens to a request that is there: {request.id} is {request.state}")
         if request in self.preempted or request.stale:
@@ -139,6 +142,8 @@ class PlannedStep:
         return running[place_of_victim(self.state, running)]
 
     def preempt(self, request: Request, mode: str | None) -> None:
+        if request in self.gone_beams:
+            return
         if request in self.admitted or request in self.swapped_in:
             raise IllegalPlan(f"a plan may not preempt whom it admits: request {request.id}")
         returned = 1 if self.decodes_taken and request.base is not None else 0
@@ -146,6 +151,8 @@ class PlannedStep:
         request = gone[0]
         returned += sum(self.given.pop(member, 0) for member in gone)
         self.budget += returned
+        if request.beams is not None:
+            self.gone_beams.update(gone)
         self.preempted[request] = self.state.preempt(request, returned, mode, seat=True)
 
     def batch(self) -> Batch:

@@ -53,10 +53,10 @@ def amended(requests: list[ScenarioRequest], pauses: bool) -> None:
 
 def random_system(draw: random.Random, pair: Pair) -> tuple[SteppedEngine, str]:
     """The largest request (three samples, or three beams) needs 15 blocks."""
-    asynchronous, policy = draw.random() < 0.5, draw.choice(POLICIES)
+    asynchronous, name = draw.random() < 0.5, draw.choice(POLICIES)
     chunked = draw.random() < 0.8
     limits = {
-        "num_blocks": draw.choice([16, 17, 20, 30, 60]),
+        "num_blocks": draw.choice([15, 16, 17, 20, 30, 60]),
         "num_host_blocks": draw.choice([0, 3, 10, 60]),
         "max_num_seqs": draw.choice([3, 4, 6, 20]),
         "max_num_batched_tokens": draw.choice([1, 3, 8, 20, 100]) if chunked else draw.choice([40, 100]),
@@ -66,12 +66,12 @@ def random_system(draw: random.Random, pair: Pair) -> tuple[SteppedEngine, str]:
         "watermark": draw.choice([0.0, 0.0, 0.1]),
     }
     mode = draw.choice(["recompute", "swap", "auto", "keep"])
-    rules = Rules(
-        mode, preempt_for_seat=False, async_scheduling=asynchronous, pause=draw.choice(["recompute", "swap", "keep"])
-    )
-    ours = engine(pair.model, rules, assemble(policy, {}, {}, None).policy, **limits)
+    policy = assemble(name, {}, {}, None).policy
+    for_seat = policy.order is not None and draw.random() < 0.4
+    rules = Rules(mode, for_seat, async_scheduling=asynchronous, pause=draw.choice(["recompute", "swap", "keep"]))
+    ours = engine(pair.model, rules, policy, **limits)
     checked(ours)
-    return ours, f"{policy} {rules} {limits}"
+    return ours, f"{name} {rules} {limits}"
 
 
 def content(outputs: list[Output]) -> list[list[list[int]]]:
