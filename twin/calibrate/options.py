@@ -1,0 +1,18 @@
+"""What the command line says to `twin calibrate`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of one call. Both commands, `profile.main` and `requests.command.main`, take it and return the exit status.
+
+    Each command has a table OWN, {option: (its default as text, what it is)}; the words for these options are not Hydra's.
+    """
+
+    own: Mapping[str, str]  # the options of OWN as they were typed, or their defaults
+    values: Mapping[str, Any]  # the composed configuration: model, gpu, parallel, scheduler, cache, latency, seed ...
+    given: frozenset[str]  # keys that the command line sets itself, "model" or "scheduler.max_num_seqs"
+    command: str  # to paste into a shell again
