@@ -11,7 +11,7 @@ import torch
 
 from engine.attention.base import AttentionBackend
 from engine.attention.choose import Wanted, attention_backend
-from engine.decode_graphs import DecodeGraphs, recorded_on_cuda
+from engine.decode_graphs import CudaRecorder, DecodeGraphs
 from engine.errors import EngineError
 from engine.kv_cache import GIB, KVCache, available_bytes, block_bytes
 from engine.model.compiled_ops import CompiledOps
@@ -58,7 +58,7 @@ class Loaded:
         )  # fmt: skip
         runner = ModelRunner(self.model, cache, self.attention)
         if self.graphs and self.device.type == "cuda" and self.attention.name in RECORDABLE:
-            runner.graphs = DecodeGraphs(runner, limits.max_num_seqs, self.model.max_len, recorded_on_cuda)
+            runner.graphs = DecodeGraphs(runner, limits.max_num_seqs, self.model.max_len, CudaRecorder())
         return runner
 
     def block_bytes(self, block_size: int) -> int:
@@ -110,9 +110,14 @@ def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(name)
+        device = torch.device(name)
     except RuntimeError:
-        raise EngineError(f"engine.device={name}: must be auto, cpu, cuda or cuda:NUMBER") from None
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise EngineError(f"engine.device={name}: must be auto, cpu, cuda or cuda:NUMBER")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise EngineError(f"engine.device={name}: torch finds {torch.cuda.device_count()} CUDA devices; take cpu or auto")
+    return device
 
 
 def _cores() -> int:

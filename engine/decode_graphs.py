@@ -8,6 +8,7 @@ a graph is recorded, which is why graphs differ by context too.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from engine.attention.base import AttentionBatch
 from engine.runner import ModelRunner
 from engine.step_input import StepInput
 
-Launch = Callable[[], Tensor]
+Launch = Callable[[], Tensor]  # -> logits fp32 [size, vocab]
 Recorder = Callable[[Launch], tuple[Tensor, Callable[[], None]]]  # -> where the output is, and what computes it anew
 CONTEXTS = (1024, 4096, 16384, 65536)  # tokens; the longest of all is the limit of the model
 WARM_UP = 2  # launches before recording: kernels are compiled, libraries allocate
@@ -41,7 +42,7 @@ class Recorded(NamedTuple):
 
 
 class DecodeGraphs:
-    """Graphs are recorded when they are first needed. `record` is `recorded_on_cuda`, or something that a test can run."""
+    """Graphs are recorded when they are first needed. `record` is a `CudaRecorder`, or something that a test can run."""
 
     def __init__(self, runner: ModelRunner, max_sequences: int, max_context: int, record: Recorder) -> None:
         self.runner, self.record = runner, record
@@ -49,24 +50,43 @@ class DecodeGraphs:
         self.contexts = [limit for limit in CONTEXTS if limit < max_context] + [max_context]
         self.block_size = runner.cache.block_size
         self.graphs: dict[tuple[int, int], Recorded] = {}
+        self.given_up = False  # memory did not suffice for one more: what is not recorded is computed without
 
     def serves(self, step: StepInput) -> bool:
-        """Pure decode steps, each sequence of which wants its logits."""
+        """Pure decode steps, each sequence of which wants its logits, as far as there is memory for their graph."""
         sequences = len(step.query_lens)
-        return step.num_decodes == sequences == len(step.logit_rows) and sequences <= self.sizes[-1]
+        if step.num_decodes != sequences or sequences != len(step.logit_rows) or sequences > self.sizes[-1]:
+            return False
+        if self._key(step) not in self.graphs and not self.given_up:
+            self._try_to_record(*self._key(step))
+        return self._key(step) in self.graphs
 
     def logits(self, step: StepInput, token_ids: Tensor) -> Tensor:
-        """fp32 [sequences, vocab], valid until the next step; token_ids int64 [sequences]."""
-        count = len(step.query_lens)
-        size = next(size for size in self.sizes if size >= count)
-        longest = max(step.contexts)
-        context = next((limit for limit in self.contexts if limit >= longest), self.contexts[-1])
-        graph = self.graphs.get((size, context))
-        if graph is None:
-            graph = self.graphs[size, context] = self._record(size, context)
+        """fp32 [sequences, vocab] of a step that is served; token_ids int64 [sequences]."""
+        graph = self.graphs[self._key(step)]
         self._fill(graph, step, token_ids)
         graph.replay()
         return graph.logits[self.runner.to_device(step.logit_rows)]
+
+    def _key(self, step: StepInput) -> tuple[int, int]:
+        """Batch size and context of the graph that serves the step."""
+        count, longest = len(step.query_lens), max(step.contexts)
+        assert longest <= self.contexts[-1], f"a context of {longest} tokens, graphs reach {self.contexts[-1]}"
+        return (
+            next(size for size in self.sizes if size >= count),
+            next(limit for limit in self.contexts if limit >= longest),
+        )
+
+    def _try_to_record(self, size: int, context: int) -> None:
+        try:
+            self.graphs[size, context] = self._record(size, context)
+        except torch.OutOfMemoryError:
+            self.given_up = True
+            warnings.warn(
+                f"no memory for the CUDA graph of {size} sequences: decode steps without a graph so far are slower "
+                f"(cache.gpu_memory_utilization leaves room for them)",
+                stacklevel=2,
+            )
 
     def _record(self, size: int, context: int) -> Recorded:
         device = self.runner.device
@@ -108,15 +128,21 @@ class DecodeGraphs:
         batch.context_lens.copy_(contexts)
 
 
-def recorded_on_cuda(launch: Launch) -> tuple[Tensor, Callable[[], None]]:
-    """The output of a launch that is recorded as a CUDA graph, and what replays it. (Not run where this was written.)"""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UP):
-            launch()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        output = launch()
-    return output, graph.replay
+class CudaRecorder:
+    """Records launches as CUDA graphs, which share one pool of memory. Not yet run on a GPU."""
+
+    def __init__(self) -> None:
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, launch: Launch) -> tuple[Tensor, Callable[[], None]]:
+        """The output of a launch, and what computes it anew."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                launch()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool):
+            output = launch()
+        return output, graph.replay

@@ -26,11 +26,13 @@ from engine.sampling.stops import Stops
 from engine.sequences import Contents, Sequence, Sequences
 from engine.step_input import StepInput, StepInputs
 from twin.core.batch import Batch
+from twin.core.errors import DeviceError
 from twin.core.request import ENDED, Request
 
 NOT_FINITE = "its logits are not finite numbers (NaN or infinity)"
 NEVER_WRITTEN = "what it found in the cache was never written, for that step failed"
-CPU_OUT_OF_MEMORY = "can't allocate memory"  # torch has no class of its own for it
+# What torch says in errors that have no class of their own: a CPU, cuBLAS, pinned memory.
+OUT_OF_MEMORY = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDA error: out of memory")
 MOST_OF_A_MESSAGE = 200  # characters of what torch says
 OnEnd = Callable[[Request, Sequence, BeamSearch | None], None]
 
@@ -39,13 +41,17 @@ def _ignore(request: Request, sequence: Sequence, search: BeamSearch | None) -> 
     """Nobody wants the tokens."""
 
 
-def _as_failure(error: RuntimeError) -> StepFailure | None:
+def _as_failure(error: RuntimeError | MemoryError) -> StepFailure | None:
     """What concerns one step alone, after which others may be computed; None for all else."""
     if isinstance(error, StepFailure):
         return error
-    if isinstance(error, torch.OutOfMemoryError) or CPU_OUT_OF_MEMORY in str(error):
-        return StepFailure(f"out of memory: {' '.join(str(error).split())[:MOST_OF_A_MESSAGE]}")
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(words in str(error) for words in OUT_OF_MEMORY):
+        return StepFailure(f"out of memory: {_first_line(error)}")
     return None
+
+
+def _first_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:MOST_OF_A_MESSAGE]
 
 
 class Executor:
@@ -80,8 +86,6 @@ class Executor:
             self.searches[request.id] = BeamSearch(
                 request, sampling, stops.token_ids, self.sequences, self._forget
             )  # fmt: skip
-        elif sampling.n > 1:
-            request.samples = sampling.n
         if stops.token_ids and sampling.beam_width == 1:
             self.stops[request] = stops
         if stops.token_ids and stops.min_tokens:
@@ -131,8 +135,10 @@ class Executor:
         self.runner.cache.apply(batch.transfers)  # takes no memory; were it not done, others than this step's would suffer
         try:
             pending.end(*choice.choose(self.runner.logits(step, self.tokens)))
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             failure = _as_failure(error)
+            if failure is None and isinstance(error, torch.AcceleratorError):
+                raise DeviceError(f"{self.runner.device} cannot go on: {_first_line(error)}") from error
             if failure is None:
                 raise
             self.tokens = torch.full((len(step.yielding),), FAILED, device=self.runner.device)

@@ -45,9 +45,12 @@ class KVCache:
         block = block_size, kv_heads, head_dim
         pinned = device.type == "cuda" and num_host_blocks > 0
         self._check_memory()
-        # Zeros, not empty: memory that is not there is missed now, and no step pays for the first touch of a page.
-        self.data = torch.zeros(2, layers, num_blocks + 1, *block, dtype=dtype, device=device)
-        self.host_data = torch.zeros(num_host_blocks, 2, layers, *block, dtype=dtype, pin_memory=pinned)
+        try:
+            # Zeros, not empty: memory that is not there is missed now, and no step pays for the first touch of a page.
+            self.data = torch.zeros(2, layers, num_blocks + 1, *block, dtype=dtype, device=device)
+            self.host_data = torch.zeros(num_host_blocks, 2, layers, *block, dtype=dtype, pin_memory=pinned)
+        except RuntimeError as error:  # fragmented, or limited otherwise than by what is free
+            raise EngineError(f"kv cache: {' '.join(str(error).split())[:200]}; fewer blocks might fit") from error
         self.scales = torch.ones(2, layers, kv_heads, device=device)
         self._transfers = BlockTransfers(self.data, self.host_data)
 

@@ -84,6 +84,9 @@ def cache_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the user's alone: what lies there is run
     except OSError as error:
         raise EngineError(f"cannot make {folder} for built libraries ({error.strerror}); set XDG_CACHE_HOME") from error
+    about = folder.stat()
+    if about.st_uid != os.getuid() or about.st_mode & 0o022:
+        raise EngineError(f"{folder}: others than you can write there, and what lies there is run; set XDG_CACHE_HOME")
     return folder
 
 

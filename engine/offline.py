@@ -80,6 +80,7 @@ class Engine:
             limits.num_host_blocks,
         )  # fmt: skip
         self.runner = ModelRunner(model, cache, attention)
+        self.last_run: Outcome | None = None  # what the last `generate` leaves, as a simulation does
 
     def generate(
         self,
@@ -91,9 +92,10 @@ class Engine:
     ) -> list[Output]:
         """The outputs in the order of the prompts, which all come at once unless `arrival_s` (ascending) says otherwise.
 
-        Time is not waited for when nothing is to be done. `last_run` has the record of the run, as the simulator's.
+        Time is not waited for when nothing is to be done.
         """
         each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else list(sampling)
+        self._check(prompts, each, arrival_s)
         contents = GivenContents(prompts, each, self.runner.model.config.vocab, self.seed)
         requests = [
             ScenarioRequest(
@@ -109,7 +111,24 @@ class Engine:
             lambda request, tokens, search: gathered.setdefault(request.index, {}).update({request: (tokens, search)}),
         )  # fmt: skip
         self.last_run = self._run(scenario, executor, predictor)
-        return [self._output(row, gathered.get(row, {})) for row in range(len(prompts))]
+        return [output_of(row, gathered.get(row, {}), self.last_run) for row in range(len(prompts))]
+
+    def _check(
+        self, prompts: Sequence[Sequence[int]], sampling: Sequence[SamplingParams], arrival_s: Sequence[float] | None
+    ) -> None:
+        """Raises `EngineError` for what no model could take."""
+        vocab = self.runner.model.config.vocab
+        if len(sampling) != len(prompts) or not prompts:
+            raise EngineError(f"generate: {len(prompts)} prompts and {len(sampling)} sampling parameters")
+        for row, (prompt, params) in enumerate(zip(prompts, sampling, strict=True)):
+            if not prompt:
+                raise EngineError(f"generate: prompt {row} is empty; it needs a token at least")
+            for name, tokens in (("prompt", prompt), ("stop_token_ids of prompt", params.stop_token_ids)):
+                strange = next((token for token in tokens if not 0 <= token < vocab), None)
+                if strange is not None:
+                    raise EngineError(f"generate: {name} {row} holds token {strange}; the model knows 0 to {vocab - 1}")
+        if arrival_s is not None and (list(arrival_s) != sorted(arrival_s) or len(arrival_s) != len(prompts)):
+            raise EngineError("generate: arrival_s must ascend, a time for each prompt")
 
     def _run(self, scenario: Scenario, executor: Executor, predictor: Predictor | None) -> Outcome:
         setup = Setup(self.limits, self.policy, scenario.latency, self.rules, predictor=predictor)
@@ -121,22 +140,24 @@ class Engine:
         finally:
             executor.close()
 
-    def _output(self, row: int, ended: dict[Request, tuple[TokenSequence, BeamSearch | None]]) -> Output:
-        if not ended:
-            status, reason = (self.last_run.requests[name][row] for name in ("status", "reason"))
-            return Output([Sample([], status, reason)])
-        output = Output()
-        for request in sorted(ended, key=_number):
-            output.samples.append(Sample(ended[request][0].generated, request.state, request.reason))
-        search = next((search for _, search in ended.values() if search is not None), None)
-        if search is not None and search.hypotheses():  # the beams themselves are of no use any more
-            output.hypotheses = list(search.hypotheses())
-            stops, ends = search.stop_ids, output.samples[0]
-            output.samples = [
-                Sample(list(each.tokens), ends.status, "stop" if each.tokens[-1] in stops else ends.reason)
-                for each in output.hypotheses[: search.sampling.n]
-            ]
-        return output
+
+def output_of(row: int, ended: dict[Request, tuple[TokenSequence, BeamSearch | None]], run: Outcome) -> Output:
+    """What became of the prompt of that row; `ended` are its sequences."""
+    if not ended:
+        status, reason = (run.requests[name][row] for name in ("status", "reason"))
+        return Output([Sample([], status, reason)])
+    output = Output()
+    for request in sorted(ended, key=_number):
+        output.samples.append(Sample(ended[request][0].generated, request.state, request.reason))
+    search = next((search for _, search in ended.values() if search is not None), None)
+    if search is not None and search.hypotheses():  # the beams themselves are of no use any more
+        output.hypotheses = list(search.hypotheses())
+        stops, ends = search.stop_ids, output.samples[0]
+        output.samples = [
+            Sample(list(each.tokens), ends.status, "stop" if each.tokens[-1] in stops else ends.reason)
+            for each in output.hypotheses[: search.sampling.n]
+        ]
+    return output
 
 
 def _number(request: Request) -> int:

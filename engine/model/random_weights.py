@@ -10,6 +10,7 @@ from torch import Tensor
 
 from engine.model.config import ModelConfig
 from engine.model.tensor_shapes import expected_shapes
+from twin import keyed_draws
 
 BIAS_DEVIATION = 0.02
 
@@ -26,7 +27,7 @@ class RandomTensors:
         self.where = f"random weights of {config.name}"
         self.shapes: Mapping[str, tuple[int, ...]] = expected_shapes(config)
         self._additions = 2 * config.layers
-        self._seeds = {name: (seed << 20) + index for index, name in enumerate(self.shapes)}
+        self._seeds = {name: keyed_draws.stream(seed, f"weights/{name}") >> 1 for name in self.shapes}
         self._device = device
 
     def read(self, name: str) -> Tensor:

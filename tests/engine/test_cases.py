@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from engine.attention.torch_backend import TorchAttention
+from engine.errors import EngineError
 from engine.model.load import load_model
 from engine.offline import Engine
 from engine.sampling.params import SamplingParams
@@ -49,9 +50,10 @@ def test_live_09_one_victim_is_enough_for_one_block(asynchronous: bool) -> None:
 def test_met_01_a_token_that_ends_a_request_ends_its_time_per_token_too() -> None:
     """met-01: of many tokens asked for few come; TPOT divides by those that came."""
     made = engine(Limits(40, block_size=4, max_model_len=128))
-    tokens = made.generate([prompt(9)], SamplingParams(max_tokens=60, ignore_eos=True))[0].samples[0].tokens
+    tokens = made.generate([prompt(9)], SamplingParams(temperature=1.0, max_tokens=60, ignore_eos=True))[0].samples[0].tokens
     end = next(place for place in range(2, 60) if tokens[place] not in tokens[:place])  # its first appearance ends it
-    (output,) = made.generate([prompt(9)], SamplingParams(max_tokens=60, stop_token_ids=(tokens[end],), ignore_eos=True))
+    stops = SamplingParams(temperature=1.0, max_tokens=60, stop_token_ids=(tokens[end],), ignore_eos=True)
+    (output,) = made.generate([prompt(9)], stops)
     assert (output.samples[0].reason, output.samples[0].tokens) == ("stop", tokens[: end + 1])
     requests = Record(**vars(made.last_run)).requests
     assert requests["generated_tokens"][0] == end + 1 and requests["output_tokens"][0] == 60
@@ -81,3 +83,22 @@ def test_blk_07_a_hundred_cancelled_requests_leave_nothing() -> None:
     for output, wanted in zip(outputs, params, strict=True):
         done, asked = output.samples[0], wanted.max_tokens
         assert len(done.tokens) == asked if done.status == "finished" else len(done.tokens) <= asked
+
+
+def test_what_no_model_can_take_is_one_line() -> None:
+    made = engine(Limits(40, block_size=4, max_model_len=128))
+    params = SamplingParams(max_tokens=2, ignore_eos=True)
+    for prompts, given, arrival_s, line in [
+        ([[]], params, None, "generate: prompt 0 is empty; it needs a token at least"),
+        ([[1], [512]], params, None, "generate: prompt 1 holds token 512; the model knows 0 to 511"),
+        ([[-1]], params, None, "generate: prompt 0 holds token -1; the model knows 0 to 511"),
+        (
+            [[1]], SamplingParams(stop_token_ids=(9999,)), None,
+            "generate: stop_token_ids of prompt 0 holds token 9999; the model knows 0 to 511",
+        ),
+        ([[1], [2]], params, [1.0, 0.0], "generate: arrival_s must ascend, a time for each prompt"),
+        ([[1], [2]], [params], None, "generate: 2 prompts and 1 sampling parameters"),
+    ]:  # fmt: skip
+        with pytest.raises(EngineError) as caught:
+            made.generate(prompts, given, arrival_s)
+        assert str(caught.value) == line

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.attention.reference import ReferenceAttention
-from engine.decode_graphs import DecodeGraphs, recorded_on_cuda, sizes
+from engine.decode_graphs import CudaRecorder, DecodeGraphs, sizes
 from engine.kv_cache import KVCache
 from engine.model.load import load_model
 from engine.runner import ModelRunner
@@ -60,7 +60,7 @@ def step(query_lens: list[int], contexts: list[int], last_first: bool = False) -
 def test_padded_steps_give_the_logits_of_plain_ones(device: str, count: int, last_first: bool) -> None:
     """5 sequences are padded to 6; step after step on the same memory, while contexts grow over a block's edge."""
     plain, graphed = runner_on(device), runner_on(device)
-    record = recorded_on_cuda if device == "cuda" else computed_anew
+    record = CudaRecorder() if device == "cuda" else computed_anew
     graphed.graphs = DecodeGraphs(graphed, 6, MAX_CONTEXT, record)
     contexts = [3 + 2 * index for index in range(count)]
     for runner in (plain, graphed):
@@ -109,3 +109,22 @@ def test_contexts_of_different_length_have_graphs_of_their_own() -> None:
 @pytest.mark.parametrize("most", [1, 3, 8, 100, 256, 1000])
 def test_sizes_ascend_to_the_most_there_may_be(most: int) -> None:
     assert sizes(most) == sorted(set(sizes(most))) and sizes(most)[-1] == most and len(sizes(most)) < 60
+
+
+def test_where_memory_does_not_suffice_steps_are_computed_without_a_graph() -> None:
+    """The third recording fails: what is recorded serves on, and nothing more is tried."""
+    runner, tried = runner_on("cpu"), []
+
+    def short_of_memory(launch: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
+        tried.append(launch)
+        if len(tried) == 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return computed_anew(launch)
+
+    graphs = runner.graphs = DecodeGraphs(runner, 8, MAX_CONTEXT, short_of_memory)
+    runner.logits(step([8] * 5, [8] * 5))
+    assert graphs.serves(step([1], [8])) and graphs.serves(step([1] * 2, [8] * 2))
+    with pytest.warns(UserWarning, match="no memory for the CUDA graph of 4 sequences"):
+        assert not graphs.serves(step([1] * 3, [8] * 3))
+    assert not graphs.serves(step([1] * 5, [8] * 5)) and graphs.serves(step([1], [7])) and len(tried) == 3
+    assert runner.logits(step([1] * 3, [8] * 3)).isfinite().all()

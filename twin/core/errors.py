@@ -20,3 +20,7 @@ class InvalidTransition(PolicyError):
 
 class Stall(PolicyError):
     """Something waits, nothing runs and no event is due; or all that runs is preempted again before it yields a token."""
+
+
+class DeviceError(RuntimeError):
+    """What computes the steps is broken, in one line: the run ends, with what was done until then."""

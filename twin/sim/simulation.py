@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import simpy
 
-from twin.core.errors import PolicyError
+from twin.core.errors import DeviceError, PolicyError
 from twin.core.limits import Limits, Rules
 from twin.core.request import REJECTED, Request
 from twin.core.scheduler import Scheduler
@@ -176,7 +176,7 @@ class Simulation:
         assert error is not None
         policy = type(self.setup.policy).__name__
         where = f"policy {policy}, plan {self.scheduler.state.plans} {self.replica.describe()}"
-        if isinstance(error, (LatencyError, PredictorError)):
+        if isinstance(error, (LatencyError, PredictorError, DeviceError)):
             failure = PolicyError(f"{error} ({self.replica.describe()})")
         elif isinstance(error, PolicyError):
             failure = type(error)(f"{where}: {error}")

@@ -12,6 +12,9 @@ from torch import Tensor
 
 from engine.attention.cuda.build import DTYPE_CODES
 from engine.errors import EngineError, StepFailure
+from twin.core.errors import DeviceError
+
+OF_ONE_LAUNCH = (2, 9, 701)  # cudaErrorMemoryAllocation, InvalidConfiguration, LaunchOutOfResources: the device is well
 
 
 class WriteArguments(ctypes.Structure):
@@ -108,7 +111,8 @@ class Kernels:
         else:
             error = entry(arguments)
         if error:
-            raise StepFailure(f"attention=cuda: {function}: {self._library.error_text(error).decode()}")
+            words = f"attention=cuda: {function}: {self._library.error_text(error).decode()}"
+            raise (StepFailure if error in OF_ONE_LAUNCH else DeviceError)(words)
 
 
 def partial_size(rows: int, head_dim: int) -> int:
