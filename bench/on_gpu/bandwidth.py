@@ -20,12 +20,11 @@ from bench.on_gpu import roofline
 from bench.on_gpu.budget import Deadline
 from bench.on_gpu.items import Item, Note, Part, Row
 from bench.on_gpu.setup import GB, Setup
-from bench.on_gpu.timing import DeviceCopy, computed_anew, interleaved, timer_of
+from bench.on_gpu.timing import DeviceCopy, interleaved, recorded, timer_of
 from engine.attention.base import AttentionBackend, AttentionBatch
 from engine.attention.choose import Wanted, make
 from engine.attention.fp8 import FP8, to_cache
 from engine.build import TORCH_DTYPES
-from engine.decode_graphs import recorded_on_cuda
 from engine.errors import EngineError, StepFailure
 from engine.kv_cache import available_bytes
 from twin.cli.errors import one_line
@@ -151,7 +150,7 @@ class Bench:
         rate = roofline.copy_rate(self.setup.copy_bytes, seconds["copy"])
         for name in self.setup.backends:
             about = {
-                **point._asdict(), "backend": name, "how": "graph" if name in self.setup.recordable else "eager",
+                **point._asdict(), "backend": name, "how": how(name, self.setup),
                 "kv_gb": point.kv_bytes / GB, "layers": len(caches), "copy_gb_s": rate / GB, "why": why.get(name, ""),
             }  # fmt: skip
             if name not in why:
@@ -170,9 +169,12 @@ class Bench:
         backend = make(name, Wanted(self.device, point.head_dim, BLOCK_SIZE, TORCH_DTYPES[point.kv_dtype]))
         launch = attention_of_layers(backend, point, caches, self.device)
         output = launch().clone()
-        if name not in self.setup.recordable:
-            return output, launch
-        return output, (computed_anew if self.setup.dry_run else recorded_on_cuda)(launch)[1]
+        return output, recorded(launch) if how(name, self.setup) == "graph" else launch
+
+
+def how(name: str, setup: Setup) -> str:
+    """A back end is launched: from a CUDA graph, where there are any and it can be recorded."""
+    return "graph" if name in setup.recordable and not setup.dry_run else "eager"
 
 
 def attention_of_layers(

@@ -11,6 +11,7 @@ from itertools import product
 from statistics import median
 
 import torch
+from torch import Tensor
 
 from bench.on_gpu import roofline
 from bench.on_gpu.budget import Deadline
@@ -24,6 +25,7 @@ from engine.errors import EngineError, StepFailure
 from engine.profile.composition import Composition
 from engine.profile.stepper import Stepper, Timing
 from engine.runner import Graphs
+from engine.step_input import StepInput
 from twin.cli.errors import one_line
 from twin.core.limits import Limits, blocks_for
 
@@ -73,18 +75,32 @@ def limits_for(planned: list[Composition], block_size: int) -> Limits:
     )  # fmt: skip
 
 
+class Counted:
+    """Graphs of decode steps, and how many steps they have served: where one cannot be had, the engine does without."""
+
+    def __init__(self, graphs: Graphs) -> None:
+        self.graphs, self.served = graphs, 0
+
+    def serves(self, step: StepInput) -> bool:
+        return self.graphs.serves(step)
+
+    def logits(self, step: StepInput, token_ids: Tensor) -> Tensor:
+        self.served += 1
+        return self.graphs.logits(step, token_ids)
+
+
 class Bench:
     """Measures steps with and without CUDA graphs, beside the copy."""
 
     def __init__(self, setup: Setup, loaded: Loaded, limits: Limits, seed: int) -> None:
         self.setup, self.loaded = setup, loaded
         self.runner = loaded.runner(limits)
-        self.modes: dict[str, Graphs | None] = {"eager": None}
-        if self.runner.graphs is not None:
-            self.modes = {"graph": self.runner.graphs, "eager": None}
-        elif setup.dry_run:
+        graphs = self.runner.graphs
+        if setup.dry_run:
             graphs = DecodeGraphs(self.runner, limits.max_num_seqs, loaded.model.max_len, computed_anew)
-            self.modes = {"graph": graphs, "eager": None}
+        self.graphs = Counted(graphs) if graphs is not None else None
+        self.modes: dict[str, Graphs | None] = {"graph": self.graphs} if self.graphs else {}
+        self.modes["eager"] = None
         self.stepper = Stepper(self.runner, limits, seed)
         self.copy = DeviceCopy(loaded.device, setup.copy_bytes, timer_of(loaded.device))
 
@@ -97,12 +113,15 @@ class Bench:
             copies.append(self.copy.seconds())
             for name in [name for name in self.modes if name not in why]:
                 self.runner.graphs = self.modes[name]
+                served = self.graphs.served if self.graphs else 0
                 try:
                     timing = self.stepper.measure(point)
                 except (StepFailure, torch.OutOfMemoryError) as error:
                     why[name] = one_line(f"{type(error).__name__}: {error}")
                     continue
-                if repeat:
+                if name == "graph" and self.graphs and self.graphs.served == served:
+                    why[name] = "the step was computed without a graph: no memory for one, perhaps"
+                elif repeat:
                     timings[name].append(timing)
         rate = roofline.copy_rate(self.setup.copy_bytes, median(copies[1:]))
         for name in self.modes:

@@ -56,8 +56,21 @@ class DeviceCopy:
         return self.timer(lambda: self.target.copy_(self.source))
 
 
+def recorded(launch: Launch) -> Launch:
+    """What replays a launch from a CUDA graph. It has run before, so that all is compiled and allocated."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        launch()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch()
+    return graph.replay
+
+
 def computed_anew(launch: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
-    """In place of a CUDA graph (`recorded_on_cuda`) where there is no CUDA: the output stays where it is."""
+    """A recorder for the engine's `DecodeGraphs` where there is no CUDA: the output stays where it is."""
     output = launch().clone()
 
     def replay() -> None:

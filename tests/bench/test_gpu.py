@@ -311,6 +311,21 @@ def test_a_section_without_time_says_what_it_left_out(tmp_path: Path) -> None:
         assert any(isinstance(item, Note) and "no time for" in item.text for item in items)
 
 
+class NoGraphs:
+    """As where memory does not suffice for one."""
+
+    def serves(self, step: object) -> bool:
+        return False
+
+
+@needs_compiler
+def test_a_step_that_no_graph_served_is_not_told_as_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(decode, "DecodeGraphs", lambda *about: NoGraphs())
+    rows = [item.values for item in decode.measure(on_cpu(tmp_path), Deadline(60)) if isinstance(item, Row)]
+    assert {row["how"]: "step_ms" in row for row in rows} == {"graph": False, "eager": True}
+    assert all(row["why"].startswith("the step was computed without a graph") for row in rows if row["how"] == "graph")
+
+
 def test_what_nvidia_smi_says() -> None:
     asked: list[list[str]] = []
 
