@@ -9,7 +9,10 @@ from engine.sampling.params import SamplingParams
 from twin.cli.options import POSITIVE, SWITCH, WORD, Rule, check_rules, integer, is_number, one_of, or_null
 
 DTYPES = ("fp32", "fp16", "bf16")
-SCALE = Rule(lambda value: value in ("auto", "none") or (is_number(value) and 0 < value <= 1), "auto, none, or a share")
+SCALE = Rule(
+    lambda value: value in ("auto", "none") or (is_number(value) and 0 < value <= 1),
+    "auto, none, or a share, above 0 and at most 1",
+)
 RULES = {
     "attention": one_of(*NAMES),
     "allow_unchecked": SWITCH,

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from engine.build import TORCH_DTYPES, Loaded, load
+from engine.cli.words import users_mistakes
 from engine.contents import TraceContents
 from engine.device import Clock, device_for
 from engine.executor import Executor
 from engine.options import check_engine_options, sampling_params
-from engine.scaling import probe, scaled, with_lengths
+from engine.scaling import Speed, probe, scaled, with_lengths
 from engine.tokens_file import Tokens
 from twin.check.certificate import certificate_for
 from twin.cli.errors import UserError
@@ -39,16 +40,17 @@ class EngineBackend(Backend):
         self.loaded: Loaded | None = None
         self.executor: Executor | None = None
         self.tokens: Tokens | None = None
+        self.speed: Speed | None = None  # of all seeds, so that they are scaled alike
+        self.adapted: list[str] = []
 
     def check(self, config: dict[str, Any], policy: Assembly) -> list[str]:
         check_engine_options(config)
         sampling = sampling_params(config)
         if sampling.beam_width > 1 and config["scheduler"]["async_scheduling"]:
             raise UserError("sampling.beam_width: beam search needs scheduler.async_scheduling=false")
-        if config["cache"]["allocator"] == "contiguous":
-            raise UserError(
-                "cache.allocator=contiguous: the engine's cache is paged; such a policy can be run in the simulator alone"
-            )
+        for name, size in config["parallel"].items():
+            if size != 1:
+                raise UserError(f"parallel.{name}={size}: the engine computes on one device; leave it at 1")
         if not config["allow_unchecked"]:
             _ask_for_certificates(policy)
         if self.loaded is None:
@@ -71,12 +73,17 @@ class EngineBackend(Backend):
     def adapt(self, trace: Trace, config: dict[str, Any], limits: Limits) -> tuple[Trace, list[str]]:
         assert self.loaded is not None
         options = config["engine"]
-        self.runner = self.loaded.runner(limits)
+        with users_mistakes():
+            self.runner = self.loaded.runner(limits)
         if options["scale"] == "none" or (options["scale"] == "auto" and self.loaded.device.type != "cpu"):
             return trace, []
         if options["scale"] != "auto":
-            return with_lengths(trace, options["scale"]), [f"engine.scale={options['scale']:g}: lengths x that"]
-        return scaled(trace, probe(self.runner, limits), options["budget_s"], self.rate_given)
+            self.adapted = [f"engine.scale={options['scale']:g}: lengths x that"]
+            return with_lengths(trace, options["scale"]), self.adapted
+        self.speed = self.speed or probe(self.runner, limits)
+        longest = min(limits.max_model_len, limits.num_blocks * limits.block_size)
+        trace, self.adapted = scaled(trace, self.speed, options["budget_s"], self.rate_given, longest)
+        return trace, self.adapted
 
     def simulation(self, setup: Setup, trace: Trace, config: dict[str, Any], decisions: Relay | None) -> Simulation:
         sampling = sampling_params(config)
@@ -105,7 +112,7 @@ class EngineBackend(Backend):
         return {
             "engine": {
                 "model": config.name, "dtype": _name(loaded.model.dtype), "kv_cache_dtype": _name(loaded.kv_dtype),
-                "attention": loaded.attention.name, "device": _device(loaded), "notes": loaded.notes,
+                "attention": loaded.attention.name, "device": _device(loaded), "notes": [*loaded.notes, *self.adapted],
                 "versions": {name: version(name) for name in DISTRIBUTIONS},
             }
         }  # fmt: skip

@@ -11,6 +11,7 @@ DOES = (
     "table and writes a run folder, both as twin run does. On a CPU a trace is scaled to what it does in a minute."
 )
 EXAMPLE = "python -m engine run policy=fcfs trace=chat"
+RATES = ("trace.rate", "trace.arrivals", "trace.path")  # whoever gives one of them says when requests come
 DONE = 0
 
 
@@ -27,7 +28,7 @@ def main(words: list[str]) -> int:
 
     composed = compose(words, root=ROOT)
     command = command_line("run", words, "engine")
-    backend = EngineBackend(rate_given=composed.given("trace.rate"))
+    backend = EngineBackend(rate_given=any(map(composed.given, RATES)))
     with users_mistakes():
         if composed.values.get("seeds") != 1:
             from twin.cli.seeds import run_seeds

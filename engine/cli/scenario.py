@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from engine.cli.words import torch_or_explain
 from twin.cli import scenario as simulated
-from twin.cli.errors import UserError
 
 if TYPE_CHECKING:
     from engine.device import EngineDevice
@@ -43,8 +42,6 @@ class EnginePlayer(simulated.Player):
         from engine.tiny import tiny_runner
         from twin.sim.scenario import ScenarioTrace
 
-        if scenario.rules.allocator == "contiguous":
-            raise UserError("cache.allocator=contiguous: the engine's cache is paged; play it with python -m twin scenario")
         runner = tiny_runner(scenario.limits)
         contents = scenario_contents(ScenarioTrace(scenario).rows, runner.model.config.vocab)
         self.executor = Executor(runner, contents, overlap=scenario.rules.async_scheduling)

@@ -37,9 +37,6 @@ def play(
     scenario: Scenario, policy: Policy, literal: bool = False, predictor: Predictor | None = None, device: Any = None
 ) -> Iterator[dict[str, Any]]:
     """As `twin.sim.scenario.play`, computed."""
-    if scenario.rules.allocator == "contiguous":  # the engine's cache is paged
-        yield from simulated_play(scenario, policy, literal, predictor)
-        return
     ended: dict[str, int] = {}
     rows = scenarios.ScenarioTrace(scenario).rows
     executor = Executor(
@@ -96,7 +93,7 @@ def attach(drive: Drive) -> None:
     contents = DriveContents(scheduler.limits.block_size)
     executor = Executor(tiny_runner(scheduler.limits), contents)
     add, plan, commit = scheduler.add, scheduler.plan, scheduler.commit
-    state = {"computes": not drive.pool.reserves}
+    state = {"computes": True}
 
     def added(request: Request) -> str | None:
         request.index = len(contents.requests)
