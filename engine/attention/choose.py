@@ -39,25 +39,26 @@ def attention_backend(name: str, wanted: Wanted) -> Choice:
     if name not in NAMES:
         raise EngineError(f"attention={name}: must be one of {', '.join(NAMES)}")
     if name != "auto":
-        return Choice(make(name, wanted))
+        return make(name, wanted)
     reasons = []
     for candidate in BEST.get(wanted.device.type, ("torch",)):
         try:
-            backend = make(candidate, wanted)
+            backend, note = make(candidate, wanted)
         except EngineError as error:
             reasons.append(str(error))
             continue
-        return Choice(backend, f"attention={candidate} ({'; '.join(reasons)})" if reasons else "")
+        notes = [f"attention={candidate} ({'; '.join(reasons)})"] if reasons else []
+        return Choice(backend, "; ".join([*notes, note] if note else notes))
     raise AssertionError("attention=torch can always be had")
 
 
-def make(name: str, wanted: Wanted) -> AttentionBackend:
+def make(name: str, wanted: Wanted) -> Choice:
     """Raises `EngineError` where device, head size, block size or dtype do not allow it."""
     device = wanted.device
     if name == "torch":
         from engine.attention.torch_backend import TorchAttention
 
-        return TorchAttention()
+        return Choice(TorchAttention())
     if name == "cpu":
         if device.type != "cpu":
             raise EngineError(f"attention=cpu: the model is on {device}; choose attention=triton or cuda")
@@ -65,21 +66,22 @@ def make(name: str, wanted: Wanted) -> AttentionBackend:
 
         if why := CpuAttention.why_not():
             raise EngineError(f"attention=cpu: {why}; attention=torch needs nothing")
-        return CpuAttention()
+        return Choice(CpuAttention())
     if name == "triton":
         from engine.attention.triton.backend import TritonAttention
 
-        return TritonAttention(device, wanted.head_dim)
+        return Choice(TritonAttention(device, wanted.head_dim))
     if device.type != "cuda":
         raise EngineError(f"attention=cuda: the model is on {device}; choose attention=cpu or torch, or engine.device=cuda")
     from engine.attention.cuda.backend import make_cuda_attention
 
-    return make_cuda_attention(wanted.head_dim, wanted.block_size, wanted.cache_dtype, device, _prefill(wanted))
+    prefill, note = _prefill(wanted)
+    return Choice(make_cuda_attention(wanted.head_dim, wanted.block_size, wanted.cache_dtype, device, prefill), note)
 
 
-def _prefill(wanted: Wanted) -> AttentionBackend:
+def _prefill(wanted: Wanted) -> Choice:
     """For the rows that the CUDA kernels leave to others: Triton where it can be had, else torch."""
     try:
         return make("triton", wanted)
-    except EngineError:
-        return make("torch", wanted)
+    except EngineError as error:
+        return Choice(make("torch", wanted).backend, f"prompts are computed by attention=torch ({error})")

@@ -77,7 +77,7 @@ def backend_for(
     cache_dtype: torch.dtype = torch.bfloat16,
 ) -> AttentionBackend:  # fmt: skip
     """The back end of that name. Raises `EngineError` where this machine or the shape does not allow it."""
-    return make(name, Wanted(device, head_dim, block_size, cache_dtype))
+    return make(name, Wanted(device, head_dim, block_size, cache_dtype)).backend
 
 
 def check_attention(device: torch.device, layer: Layer) -> Iterator[Outcome]:

@@ -7,7 +7,7 @@ option.
 import platform
 import shlex
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ class Relay:
 class Backend:
     """What a job runs on: the simulator. An engine has sizes of its own, and steps that are computed."""
 
+    command = "twin run"
     why_blocks: str = "as given"  # how cache.num_gpu_blocks comes about, where it is set before the memory calculation
 
     def check(self, config: dict[str, Any], policy: Assembly) -> list[str]:
@@ -60,8 +61,15 @@ class Backend:
 
         return Simulation(setup, trace, config["simulate"]["step_by_step"], decisions)
 
-    def finish(self, folder: Path) -> None:
-        """The simulation is over, however it ended: files of its own."""
+    def finish(self, folder: Path) -> list[str]:
+        """The simulation is over, however it ended: files of its own, and notes for the user."""
+        return []
+
+    def step_times(self, latency: "LatencyModel") -> str:
+        """Where the durations of steps come from, a line."""
+        about = latency.describe()
+        details = [str(about[key]).partition(";")[0] for key in ("source",) if about.get(key)]
+        return f"step latency: {', '.join([about['name'], *details])}"
 
     def provenance(self) -> dict[str, Any]:
         """What of a result is owed to it."""
@@ -91,6 +99,11 @@ class Job:
             named = [limit for kind in ("s", "p99") if (limit := given[f"{metric}_{kind}"]) is not None]
             limits[f"{metric}_s"] = min(named, default=None)
         return limits
+
+    def fresh_setup(self) -> "Setup":
+        """The same system with a policy and a predictor that have served nobody yet, for one more simulation."""
+        policy, (_, predictor) = _policy(self.config).policy, _predictor(self.config)
+        return replace(self.simulation.setup, policy=policy, predictor=predictor)
 
     def config_with_provenance(self, warnings: list[str]) -> dict[str, Any]:
         """The configuration and who made the results: command, versions, policy file, trace, latency model."""
@@ -181,7 +194,7 @@ def build(composed: Composed, command: str, backend: Backend | None = None) -> J
             simulation = backend.simulation(setup, trace, config, decisions)
         except PredictorError as error:
             raise UserError(str(error)) from error
-    lines = [*trace.report.lines(), *lines, _latency_line(latency), *(f"note: {note}" for note in notes)]
+    lines = [*trace.report.lines(), *lines, backend.step_times(latency), *(f"note: {note}" for note in notes)]
     return Job(config, simulation, decisions, trace, assembly, predictor_file, command, lines, backend)
 
 
@@ -223,12 +236,6 @@ def _latency(config: dict[str, Any], served: Machine, notes: list[str]) -> "Late
     name = str(options.pop("name", None))
     with naming(f"latency={name}"):
         return make_latency(name, options, served.model, served.gpu, served.gpus, notes)
-
-
-def _latency_line(latency: "LatencyModel") -> str:
-    about = latency.describe()
-    details = [str(about[key]).partition(";")[0] for key in ("source",) if about.get(key)]
-    return f"step latency: {', '.join([about['name'], *details])}"
 
 
 def _trace(config: dict[str, Any]) -> "Trace":

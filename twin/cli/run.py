@@ -65,9 +65,12 @@ def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
     saved = False
     try:
         with signals.held():
-            outcome = simulated(job, folder)
-            job.backend.finish(folder)
+            try:
+                outcome = simulated(job, folder)
+            finally:
+                notes = job.backend.finish(folder)
             record = outcome.record
+            record.notes += notes
             measured = {name: config[name] for name in ("warmup_s", "warmup_requests")}
             summary = summarize(record, slo=job.slo, **measured)
             if not summary["requests"] and len(job.trace):

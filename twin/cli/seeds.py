@@ -62,7 +62,8 @@ def _run_all(composed: Composed, command: str, job: Job, folder: Path) -> int:
         _show(together)
         print(f"written to {folder}", flush=True)
         if message:
-            streams.complain(f"twin run: seed {seed}: {message}; the summary is that of {len(summaries)} of {count} seeds")
+            among = f"the summary is that of {len(summaries)} of {count} seeds"
+            streams.complain(f"{job.backend.command}: seed {seed}: {message}; {among}")
     return status
 
 
