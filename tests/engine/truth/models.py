@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +39,29 @@ class Pair:
 
     model: Transformer
     reference: Any
+    known: dict[object, list[Any]] = field(default_factory=dict)  # what transformers was asked for, and said
 
     def greedy(self, prompts: Sequence[Sequence[int]], tokens: int) -> list[list[int]]:
         """What transformers generates for each prompt by itself; no two tokens are nearly as likely as each other."""
-        found = []
-        for prompt in prompts:
+        return [self._greedy(tuple(prompt), tokens) for prompt in prompts]
+
+    def _greedy(self, prompt: tuple[int, ...], tokens: int) -> list[int]:
+        if (prompt, tokens) not in self.known:
             whole = generated(self.reference, prompt, tokens)
             best = self.logits(whole[:-1])[len(prompt) - 1 :].topk(2).values
             margin = float((best[:, 0] - best[:, 1]).min())
             assert margin > LEAST_MARGIN, f"two tokens are {margin:.1e} apart: choose other prompts for this test"
-            found.append(whole[len(prompt) :])
-        return found
+            self.known[prompt, tokens] = whole[len(prompt) :]
+        return list(self.known[prompt, tokens])
 
     def beams(self, prompt: Sequence[int], params: SamplingParams) -> list[Hypothesis]:
         """All hypotheses that transformers' beam search finds, the best first."""
+        key = tuple(prompt), params
+        if key not in self.known:
+            self.known[key] = self._beams(prompt, params)
+        return list(self.known[key])
+
+    def _beams(self, prompt: Sequence[int], params: SamplingParams) -> list[Hypothesis]:
         found = self.reference.generate(
             torch.tensor([prompt]), attention_mask=torch.ones(1, len(prompt), dtype=torch.long), do_sample=False,
             num_beams=params.beam_width, num_return_sequences=params.beam_width, max_new_tokens=params.max_tokens,

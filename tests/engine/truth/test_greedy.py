@@ -12,6 +12,7 @@ from twin.core.limits import Limits, Rules
 
 LENGTHS = range(1, 4 * BLOCK_SIZE + 2)
 PROMPTS = [random_prompt(length, seed=5) for length in LENGTHS]
+BUDGETS = (*range(1, LENGTHS[-1] + 2), 40, 1000)
 TOKENS = 9  # the longest context goes beyond six blocks
 
 
@@ -22,29 +23,30 @@ def expected(pairs: dict[str, Pair]) -> dict[int, list[list[int]]]:
 
 
 @pytest.mark.parametrize("rules", BOTH, ids=["synchronous", "asynchronous"])
-@pytest.mark.parametrize("caching", [False, True], ids=["", "caching"])
-def test_each_length_by_itself(any_pair: Pair, expected, attention: AttentionBackend, rules: Rules, caching: bool) -> None:
-    ours = engine(any_pair.model, rules, attention=attention, enable_prefix_caching=caching)
+def test_each_length_by_itself(any_pair: Pair, expected, attention: AttentionBackend, rules: Rules) -> None:
+    ours = engine(any_pair.model, rules, attention=attention)
     found = [tokens_of(ours.generate([prompt], greedy(TOKENS))) for prompt in PROMPTS]
     assert found == [[tokens] for tokens in expected[id(any_pair)]]
 
 
-@pytest.mark.parametrize("rules", BOTH, ids=["synchronous", "asynchronous"])
-@pytest.mark.parametrize("budget", [*range(1, LENGTHS[-1] + 2), 40, 1000])
-def test_all_lengths_together_with_every_token_budget(any_pair: Pair, expected, rules: Rules, budget: int) -> None:
-    ours = engine(any_pair.model, rules, max_num_batched_tokens=budget)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_all_lengths_together_with_every_token_budget(any_pair: Pair, expected, budget: int) -> None:
+    ours = engine(any_pair.model, max_num_batched_tokens=budget)
     assert tokens_of(ours.generate(PROMPTS, greedy(TOKENS))) == expected[id(any_pair)]
 
 
-@pytest.mark.parametrize("caching", [False, True], ids=["", "caching"])
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_every_token_budget_asynchronously_and_with_shared_prefixes(llama: Pair, expected, budget: int) -> None:
+    ours = engine(llama.model, BOTH[1], max_num_batched_tokens=budget, enable_prefix_caching=True)
+    assert tokens_of(ours.generate(PROMPTS, greedy(TOKENS))) == expected[id(llama)]
+
+
 @pytest.mark.parametrize("threshold", range(1, LENGTHS[-1] + 1))
 def test_all_lengths_together_in_every_size_of_chunks(
-    llama: Pair, expected, attention: AttentionBackend, threshold: int, caching: bool
+    llama: Pair, expected, attention: AttentionBackend, threshold: int
 ) -> None:
-    ours = engine(
-        llama.model, attention=attention, long_prefill_token_threshold=threshold, max_num_batched_tokens=50,
-        enable_prefix_caching=caching,
-    )  # fmt: skip
+    """With 50 tokens a step, decodes and chunks of several prompts stand side by side."""
+    ours = engine(llama.model, attention=attention, long_prefill_token_threshold=threshold, max_num_batched_tokens=50)
     assert tokens_of(ours.generate(PROMPTS, greedy(TOKENS))) == expected[id(llama)]
 
 

@@ -41,8 +41,7 @@ def checked(ours: SteppedEngine) -> CheckedRunner:
     return runner
 
 
-@pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
-@pytest.mark.parametrize("caching", [False, True], ids=["", "caching"])
+@pytest.mark.parametrize(("caching", "asynchronous"), [(False, False), (True, True), (True, False)])
 @pytest.mark.parametrize("mode", MODES)
 def test_greedy_tokens_are_those_of_transformers(any_pair: Pair, mode: str, caching: bool, asynchronous: bool) -> None:
     rules = Rules(mode, async_scheduling=asynchronous)
@@ -84,6 +83,16 @@ def test_a_victim_that_keeps_its_blocks_may_lose_them_to_others(llama: Pair, cac
     assert count(ours.last_run, "keep_preemptions") >= 3 and count(ours.last_run, "swapped_blocks") > 0
 
 
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
+@pytest.mark.parametrize("mode", ["recompute", "swap"])
+def test_one_victim_is_enough_for_one_block(llama: Pair, mode: str, asynchronous: bool) -> None:
+    """Four requests of 4 + 4 tokens need two blocks each, and there are seven: one is preempted, once, never all of them."""
+    prompts = [random_prompt(BLOCK_SIZE, seed=seed) for seed in (31, 32, 33, 34)]
+    ours = engine(llama.model, Rules(mode, async_scheduling=asynchronous), num_blocks=7, num_host_blocks=8)
+    assert tokens_of(ours.generate(prompts, greedy(4))) == llama.greedy(prompts, 4)
+    assert count(ours.last_run, "preemptions") == 1
+
+
 def short_requests(number: int) -> tuple[list[list[int]], list[int]]:
     """Prompts, some of which begin alike or are the same, and how many tokens each wants."""
     draw = random.Random(4)
@@ -100,8 +109,7 @@ def short_requests(number: int) -> tuple[list[list[int]], list[int]]:
     return prompts, [draw.randint(1, 8) for _ in range(number)]
 
 
-@pytest.mark.parametrize("mode", ["recompute", "swap"])
-@pytest.mark.parametrize("caching", [False, True], ids=["", "caching"])
+@pytest.mark.parametrize(("caching", "mode"), [(False, "swap"), (True, "recompute")])
 def test_five_hundred_short_requests_in_a_pool_three_percent_over_the_largest(
     llama: Pair, short_reference: list[list[int]], caching: bool, mode: str
 ) -> None:

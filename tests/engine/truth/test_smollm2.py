@@ -13,7 +13,7 @@ from engine.model.load import load_model
 from engine.model.tokenizer import Tokenizer
 from tests.engine.model.test_embedded import transformers_model
 from tests.engine.truth.models import Pair
-from tests.engine.truth.stepped import BOTH, count, engine, greedy, tokens_of
+from tests.engine.truth.stepped import count, engine, greedy, tokens_of
 from twin.core.limits import Rules
 
 PROMPTS = (
@@ -47,19 +47,15 @@ def expected(smollm2: Pair, prompts: list[list[int]]) -> list[list[int]]:
     return smollm2.greedy(prompts, TOKENS)
 
 
-@pytest.mark.parametrize("rules", BOTH, ids=["synchronous", "asynchronous"])
-def test_all_at_once(smollm2: Pair, prompts, expected, attention: AttentionBackend, rules: Rules) -> None:
-    ours = engine(smollm2.model, rules, attention=attention, num_blocks=40, block_size=16)
+def test_all_at_once(smollm2: Pair, prompts, expected, attention: AttentionBackend) -> None:
+    ours = engine(smollm2.model, attention=attention, num_blocks=40, block_size=16)
     assert tokens_of(ours.generate(prompts, greedy(TOKENS, ignore_eos=True))) == expected
 
 
-@pytest.mark.parametrize("mode", ["recompute", "swap"])
-def test_in_chunks_and_in_a_pool_for_little_more_than_one(smollm2: Pair, prompts, expected, mode: str) -> None:
+def test_in_chunks_and_in_a_pool_for_little_more_than_one(smollm2: Pair, prompts, expected) -> None:
     """The largest needs 10 blocks of 4 tokens."""
-    ours = engine(
-        smollm2.model, Rules(mode, async_scheduling=True), num_blocks=11, num_host_blocks=30, max_num_batched_tokens=12,
-        enable_prefix_caching=True,
-    )  # fmt: skip
+    rules = Rules("swap", async_scheduling=True)
+    ours = engine(smollm2.model, rules, num_blocks=11, num_host_blocks=30, max_num_batched_tokens=12)
     assert max(map(len, prompts)) + TOKENS - 1 in range(37, 41)
     assert tokens_of(ours.generate(prompts, greedy(TOKENS, ignore_eos=True))) == expected
     assert count(ours.last_run, "preemptions") > 1
