@@ -30,7 +30,7 @@ def test_without_measured_steps_the_roofline_steps_in_and_says_so():
     assert "no measured steps are shipped for model=qwen2.5-7b gpu=l40s" in notes[0]
 
 
-@pytest.mark.parametrize(("change", "gpus", "why"), [({"quantization": "fp8"}, 1, "quantization"), ({}, 2, "one GPU")])
+@pytest.mark.parametrize(("change", "gpus", "why"), [({"quantization": "fp8"}, 1, "quantization"), ({}, 2, "parallel.tensor_parallel_size=2")])
 def test_a_fit_is_not_used_for_what_it_did_not_measure(change, gpus, why):
     notes: list[str] = []
     made = make_latency("fitted", {}, model(**change), gpu(), tensor_parallel_size=gpus, notes=notes)

@@ -7,9 +7,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one call. Both commands, `profile.main` and `requests.command.main`, take it and return the exit status.
+    """The options of one call. Both commands, `profile.main` and `requests.command.main`, take it and return the status.
 
-    Each command has a table OWN, {option: (its default as text, what it is)}; the words for these options are not Hydra's.
+    Each command has a table OWN, {option: (its default as text, what it is)}, whose words are not Hydra's, and SECTIONS,
+    those parts of the configuration that it reads.
     """
 
     own: Mapping[str, str]  # the options of OWN as they were typed, or their defaults

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from twin.predictors_registry import PredictorFile
     from twin.sim import Setup, Simulation
 
+REGIONS = ("decode", "prefill", "mixed", "saturated")  # of steps, by which a calibration states its errors
 DISTRIBUTIONS = ("numpy", "simpy", "hydra-core", "pandas", "pyarrow")  # whose versions a result depends on
 
 
@@ -67,9 +68,7 @@ class Backend:
 
     def step_times(self, latency: "LatencyModel") -> str:
         """Where the durations of steps come from, a line."""
-        about = latency.describe()
-        details = [str(about[key]).partition(";")[0] for key in ("source",) if about.get(key)]
-        return f"step latency: {', '.join([about['name'], *details])}"
+        return told(latency)
 
     def provenance(self) -> dict[str, Any]:
         """What of a result is owed to it."""
@@ -235,7 +234,22 @@ def _latency(config: dict[str, Any], served: Machine, notes: list[str]) -> "Late
     options = dict(config["latency"])
     name = str(options.pop("name", None))
     with naming(f"latency={name}"):
-        return make_latency(name, options, served.model, served.gpu, served.gpus, notes)
+        return make_latency(name, options, served.model, served.gpu, served.gpus, notes, config["seed"])
+
+
+def told(latency: "LatencyModel") -> str:
+    """Which model or calibration, and how good it is: the errors of held-out steps by region."""
+    about = latency.describe()
+    words = [about["name"], *([str(about["source"]).partition(";")[0]] if about.get("source") else [])]
+    line = f"step latency: {', '.join(words)}"
+    errors = [
+        f"{region} {found['mape']:.1f} % ({found['bias']:+.1f})"
+        for region, found in (about.get("error") or {}).items()
+        if region in REGIONS and isinstance(found, dict) and {"mape", "bias"} <= found.keys()
+    ]
+    if errors:
+        line += f"; off in held-out steps, mean (signed): {', '.join(errors)}"
+    return line + ("; with step noise" if about.get("noise") else "")
 
 
 def _trace(config: dict[str, Any]) -> "Trace":

@@ -22,6 +22,7 @@ COMMANDS = {  # name: (module, what it does)
     "check": ("twin.cli.check", "conformance test of a policy; a certificate for one that passes"),
     "policy": ("twin.cli.policy", "list, show and begin policies"),
     "traces": ("twin.cli.traces", "list, show, convert and fetch traces"),
+    "calibrate": ("twin.cli.calibrate", "fit a step-latency model to measured steps, or to a request log"),
     "plan": ("twin.cli.plan", "memory and concurrency of a model on a GPU"),
 }
 ALIASES = {"-h": "--help", "help": "--help", "-V": "--version", "version": "--version"}

@@ -19,7 +19,8 @@ COEFFICIENTS = (
     "per_prefill_attention_s",  # query-key pairs of the prefill parts
     "per_prefill_seq_s",
 )
-SECTIONS = ("coefficients", "host_full_sequences", "knees", "tiles", "spread", "range", "error", "model", "gpu", "source")
+ABOUT = ("model", "gpu", "tensor_parallel_size", "source", "licence", "not_known", "error", "swap")
+SECTIONS = ("coefficients", "host_full_sequences", "knees", "tiles", "spread", "range", *ABOUT)
 RANGES = (*Features._fields, "tokens", "decode_context_tokens")
 
 
@@ -32,7 +33,8 @@ class FittedLatency(PiecewiseLatency):
     `tiles` {tokens: seconds} adds seconds * (tokens of the step rounded up to whole tiles), the cost of padding;
     `host_full_sequences` is the batch from which `host_s` shows in full; below it, in proportion.
     `spread` is the relative standard deviation of measured steps about the fit; `range` {feature: [least, most]} is what
-    was measured, `error` {region: {measure: value}} what the fit missed in steps held out from it.
+    was measured, `error` {region: {measure: value}} what the fit missed in steps held out from it, in percent. `swap` is the
+    link between device and host as measured, for the options of that name; `not_known` says in words what nobody measured.
     """
 
     name = "fitted"
@@ -48,7 +50,7 @@ class FittedLatency(PiecewiseLatency):
         self.tiles = self._per_token(where, "tiles", content)
         self.spread = non_negative(where, "spread", content.get("spread", 0.0))
         self.range = self._ranges(where, content["range"])
-        self.about = {name: content[name] for name in ("model", "gpu", "source", "error") if name in content}
+        self.about = {name: content[name] for name in ABOUT if name in content}
         if not any((*self.coefficients.values(), *self.knees, *self.tiles)):
             raise ValueError(f"{where}: all coefficients are 0, so time would not advance")
 

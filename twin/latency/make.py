@@ -23,8 +23,11 @@ def make_latency(
     gpu: "Gpu",
     tensor_parallel_size: int = 1,
     notes: list[str] | None = None,
+    seed: int = 0,
 ) -> LatencyModel:
     """The model `name` with the user's `parameters` (None counts as not given); `notes` collects what he should know.
+
+    `seed` is that of step noise (latency.noise=true).
 
     `fitted` without `path` takes the file shipped for this model and GPU; where there is none, the roofline, with a note.
     """
@@ -38,7 +41,7 @@ def make_latency(
     if name == "roofline":
         return make_roofline(given, model, gpu, tensor_parallel_size)
     if name == "fitted":
-        return make_fitted(given, model, gpu, tensor_parallel_size, notes)
+        return with_noise(given, make_fitted(given, model, gpu, tensor_parallel_size, notes), seed, notes)
     if name == "table":
         from twin.latency.table import TableLatency
         from twin.latency.table_files import read_kernel_tables
@@ -72,29 +75,50 @@ def make_roofline(given: Mapping[str, Any], model: "ModelShape", gpu: "Gpu", gpu
 def make_fitted(
     given: Mapping[str, Any], model: "ModelShape", gpu: "Gpu", gpus: int, notes: list[str] | None
 ) -> LatencyModel:
-    check_names("latency=fitted", given, ["path"])
+    check_names("latency=fitted", given, ["path", "noise"])
     if "path" in given:
         fitted = read_fitted(find_fitted(str(given["path"])))
         made_for = fitted.describe()
-        for what, name in (("model", SAME_SHAPE.get(model.name, model.name)), ("gpu", gpu.name)):
-            if made_for.get(what) not in (None, name) and notes is not None:
-                notes.append(f"latency.path: fitted for {what}={made_for[what]}, and the run has {what}={name}")
+        about = {"model": SAME_SHAPE.get(model.name, model.name), "gpu": gpu.name, "tensor_parallel_size": gpus}
+        for what, name in about.items():
+            if made_for.get(what, 1 if what == "tensor_parallel_size" else None) not in (None, name) and notes is not None:
+                notes.append(f"latency.path: fitted for {what}={made_for.get(what, 1)}, and the run has {what}={name}")
         return fitted
-    shipped = fitted_folder() / f"{SAME_SHAPE.get(model.name, model.name)}_{gpu.name}.yaml"
+    whom = f"model={model.name} gpu={gpu.name}"
+    several = f"_tp{gpus}" if gpus > 1 else ""
+    shipped = fitted_folder() / f"{SAME_SHAPE.get(model.name, model.name)}_{gpu.name}{several}.yaml"
     reason = None
     if not shipped.is_file():
-        reason = f"no measured steps are shipped for model={model.name} gpu={gpu.name}"
+        reason = f"no measured steps are shipped for {whom}"
+        if gpus > 1:
+            reason += f" parallel.tensor_parallel_size={gpus}"
     elif model.quantization:
-        reason = f"the steps shipped for model={model.name} gpu={gpu.name} were measured without quantization"
+        reason = f"the steps shipped for {whom} were measured without quantization"
     elif model.kv_cache_dtype not in ("auto", model.dtype):
-        reason = f"the steps shipped for model={model.name} gpu={gpu.name} were measured with a {model.dtype} KV cache"
-    elif gpus > 1:
-        reason = f"the steps shipped for model={model.name} gpu={gpu.name} were measured on one GPU"
+        reason = f"the steps shipped for {whom} were measured with a {model.dtype} KV cache"
     if reason is None:
         return read_fitted(shipped)
     if notes is not None:
         notes.append(f"latency=fitted: {reason}; step times come from the roofline instead, which nothing measured backs")
     return make_roofline({}, model, gpu, gpus)
+
+
+def with_noise(given: Mapping[str, Any], made: LatencyModel, seed: int, notes: list[str] | None) -> LatencyModel:
+    """The model with the scatter that its file states, if that is asked for."""
+    from twin.latency.fitted import FittedLatency
+    from twin.latency.noise import NoisyLatency
+
+    noise = given.get("noise", False)
+    if not isinstance(noise, bool):
+        raise ValueError(f"latency.noise={noise}: must be true or false")
+    if not noise:
+        return made
+    spread = made.spread if isinstance(made, FittedLatency) else 0.0
+    if spread:
+        return NoisyLatency(made, spread, seed)
+    if notes is not None:
+        notes.append(f"latency.noise: nobody measured how steps scatter about this {made.name}; they are without noise")
+    return made
 
 
 def fitted_folder() -> Path:

@@ -41,6 +41,13 @@ class LatencyModel:
                 break
         return ends
 
+    def take_back(self, steps: int) -> None:
+        """The last `steps` of a stretch were not launched: a model that counts its steps will be asked for them again."""
+
+    def expected(self) -> "LatencyModel":
+        """The same without noise: what can be said of a step before it is launched."""
+        return self
+
     def describe(self) -> dict:
         """Name, source, fitted range and error, as plain values for `config.yaml` and the terminal."""
         return {"name": self.name}

@@ -34,5 +34,8 @@ class ReplayLatency(LatencyModel):
         self.position += 1
         return self.durations_s[self.position - 1]
 
+    def take_back(self, steps: int) -> None:
+        self.position -= steps
+
     def describe(self) -> dict:
         return {"name": self.name, "source": self.source, "steps": len(self.durations_s)}

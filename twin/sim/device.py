@@ -151,6 +151,7 @@ class VirtualDevice:
         ends = self.latency.stretch(self.now_s, sequences, context, steps, until_s)
         if aborts_come and ends[-1] >= until_s:
             ends.pop()  # an abort may come during the last step: that one by itself
+            self.latency.take_back(1)
             if not ends:
                 return False
         steps = len(ends)
@@ -191,6 +192,7 @@ class VirtualDevice:
             ends += self.latency.stretch(ends[-1], sequences, context + len(ends) * sequences, 1, -inf)
         if aborts_come and (ends[-2] if len(ends) > 1 else end_s) >= until_s:
             ends.pop()
+            self.latency.take_back(1)
             if not ends:
                 return None
         landed = [end_s, *ends[:-1]]

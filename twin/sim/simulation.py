@@ -103,7 +103,7 @@ class Simulation:
         self.scheduler = Scheduler(
             limits, policy, setup.rules, literal, name_all=decisions is not None or device is not VirtualDevice
         )
-        self.scheduler.state.cheaper_mode = cheaper_mode(setup.latency, setup.swap)
+        self.scheduler.state.cheaper_mode = cheaper_mode(setup.latency.expected(), setup.swap)
         self.requests = RequestTable(len(trace))
         predictions = None
         if predictor is not None:

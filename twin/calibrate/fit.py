@@ -1,0 +1,169 @@
+"""Coefficients from measured steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.calibrate.conditioning import duplicates, inseparable
+from twin.calibrate.holdout import blocks, folds
+from twin.calibrate.nnls import nnls, triangle
+from twin.calibrate.steps import Steps
+from twin.calibrate.terms import BASIC, OPTIONAL, Term, matrix, spoken_of, within_range
+
+STEPS_A_TERM = 2  # different ones, at the least
+WORTH_A_TERM = 0.01  # of the held-out error that it must take away
+MOST_STEPS_OF_CURVE = 8  # knees and tiles; more would follow the noise
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is believed of the coefficients before anything is measured: a mean, and a relative standard deviation."""
+
+    mean: dict[Term, float]
+    relative_sd: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Terms with their coefficients in seconds; those that came out as zero are among them."""
+
+    values: dict[Term, float]
+
+    @property
+    def terms(self) -> list[Term]:
+        return list(self.values)
+
+    def seconds(self, steps: Steps) -> np.ndarray:
+        """(rows,) what each step should take."""
+        return matrix(self.terms, steps) @ np.array(list(self.values.values()))
+
+
+def fit(steps: Steps, prior: Prior | None = None) -> Fit:
+    """The terms that the steps speak of and that foretell what is held out, by non-negative least squares.
+
+    Each step's squared error is divided by its duration. Undivided, the longest steps alone would decide; divided by the
+    duration's square (relative errors), the shortest would, and the long ones, which are most of a busy system's time, come
+    out too short.
+    """
+    terms = basic_terms(steps)
+    check_enough(steps, terms)
+    return solve(steps, select(steps, terms), prior)
+
+
+def basic_terms(steps: Steps) -> list[Term]:
+    """Those of which the steps speak; of several that are the same in these steps the first stands for all."""
+    terms = spoken_of(BASIC, steps)
+    same = duplicates(weighted(steps, terms)[0])
+    return [term for place, term in enumerate(terms) if place not in same]
+
+
+def left_out(steps: Steps) -> list[str]:
+    """In words, which basic terms are not in the fit, and why."""
+    spoken = spoken_of(BASIC, steps)
+    silent = [term.name for term in BASIC if term not in spoken]
+    lines = [f"no step says anything of {', '.join(silent)}: taken as 0"] if silent else []
+    for later, earlier in duplicates(weighted(steps, spoken)[0]).items():
+        lines.append(f"{spoken[later]} is in proportion to {spoken[earlier]} in all steps: the latter stands for both")
+    return lines
+
+
+def check_enough(steps: Steps, terms: Sequence[Term]) -> None:
+    """Raises ValueError where there are too few different steps for the terms."""
+    there, needed = steps.distinct, STEPS_A_TERM * len(terms)
+    if there < needed:
+        names = ", ".join(map(str, terms))
+        raise ValueError(
+            f"{there} different steps are too few for {len(terms)} terms ({names}): at least {needed} are needed, that "
+            f"differ in batch, context and chunk"
+        )
+
+
+def solve(steps: Steps, terms: Sequence[Term], prior: Prior | None = None) -> Fit:
+    """The coefficients of these terms."""
+    rows, target = weighted(steps, terms)
+    if prior is not None:
+        believed, means = _prior_rows(steps, terms, prior)
+        rows, target = np.concatenate((rows, believed)), np.concatenate((target, means))
+    return Fit(dict(zip(terms, (float(value) for value in nnls(rows, target)), strict=True)))
+
+
+def weighted(steps: Steps, terms: Sequence[Term]) -> tuple[np.ndarray, np.ndarray]:
+    """The least-squares problem: (steps, terms) and (steps,), each row times 1 / sqrt(duration)."""
+    weight = 1 / np.sqrt(steps.seconds)
+    return matrix(terms, steps) * weight[:, None], steps.seconds * weight
+
+
+def _prior_rows(steps: Steps, terms: Sequence[Term], prior: Prior) -> tuple[np.ndarray, np.ndarray]:
+    """One row a term: (value - mean) / sd, in units of the residuals, so that it counts as one measured step more."""
+    rows, target = weighted(steps, terms)
+    free = nnls(rows, target)
+    residual = float(np.sqrt(np.mean((rows @ free - target) ** 2)))
+    known = [(place, prior.mean[term]) for place, term in enumerate(terms) if prior.mean.get(term, 0.0) > 0]
+    believed, means = np.zeros((len(known), len(terms))), np.zeros(len(known))
+    for row, (place, mean) in enumerate(known):
+        believed[row, place] = residual / (prior.relative_sd * mean)
+        means[row] = residual / prior.relative_sd
+    return believed, means
+
+
+def select(steps: Steps, basic: Sequence[Term]) -> list[Term]:
+    """`basic`, and of the optional terms one after the other that which lowers the error of held-out blocks most.
+
+    One that could not be told apart from those chosen is passed over. It ends when the next one would not take 1 % of that
+    error away.
+    """
+    chosen = list(basic)
+    candidates = within_range(spoken_of(OPTIONAL, steps), steps)
+    held_out = _HeldOut(steps, [*chosen, *candidates])
+    best = held_out.error(chosen)
+    while candidates:
+        errors = [held_out.error([*chosen, term]) for term in candidates]
+        least = int(np.argmin(errors))
+        if errors[least] >= (1 - WORTH_A_TERM) * best:
+            break
+        term = candidates.pop(least)
+        if held_out.told_apart(chosen, term):
+            best = errors[least]
+            chosen = held_out.useful([*chosen, term], basic)
+        if sum(bool(term.at) for term in chosen) == MOST_STEPS_OF_CURVE:
+            candidates = [term for term in candidates if not term.at]
+    return chosen
+
+
+class _HeldOut:
+    """Errors of fits with some of the terms, each part of the steps foretold by a fit to the others.
+
+    The parts are brought to triangles once: a fit with any of the terms is then one over a few rows.
+    """
+
+    def __init__(self, steps: Steps, terms: Sequence[Term]) -> None:
+        self.terms = list(terms)
+        rows, target = weighted(steps, terms)
+        self.parts = [triangle(rows[mask], target[mask]) for mask in folds(blocks(steps))]
+
+    def error(self, terms: Sequence[Term]) -> float:
+        """Sum over the steps of squared error / duration."""
+        places = [self.terms.index(term) for term in terms]
+        total = 0.0
+        for held_out, part in enumerate(self.parts):
+            others = [other for number, other in enumerate(self.parts) if number != held_out] or [part]
+            rest = np.concatenate(others)
+            values = nnls(rest[:, places], rest[:, -1])
+            total += float(np.sum((part[:, places] @ values - part[:, -1]) ** 2))
+        return total
+
+    def useful(self, terms: Sequence[Term], basic: Sequence[Term]) -> list[Term]:
+        """The basic ones, and of the others those that a fit to all steps does not set to zero."""
+        places = [self.terms.index(term) for term in terms]
+        rows = np.concatenate(self.parts)
+        values = nnls(rows[:, places], rows[:, -1])
+        return [term for term, value in zip(terms, values, strict=True) if value > 0 or term in basic]
+
+    def told_apart(self, terms: Sequence[Term], newcomer: Term) -> bool:
+        """Whether the steps know the coefficient of one more term by itself."""
+        places = [self.terms.index(term) for term in (*terms, newcomer)]
+        rows = np.concatenate(self.parts)[:, places]
+        return not any(len(terms) in pair[:2] for pair in inseparable(rows))

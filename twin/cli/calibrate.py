@@ -1,0 +1,62 @@
+"""`twin calibrate`: a step-latency model from measured steps (profile=), or from a log of requests (requests=)."""
+
+import textwrap
+from importlib import import_module
+from types import ModuleType
+
+from twin.cli.compose import compose
+from twin.cli.errors import UserError, naming
+from twin.cli.helptext import help_text, wants_help
+from twin.cli.quoting import key_of
+
+DOES = """Fits a step-latency model to measured steps (profile=FILE), or to what requests met (requests=FILE); writes a
+latency file for latency=fitted latency.path=NAME.yaml, and a report of the errors where it was not fitted
+(docs/calibrate.md)."""
+EXAMPLE = "python -m twin calibrate profile=profile.parquet to=mine.yaml"
+KINDS = {"profile": "twin.calibrate.profile", "requests": "twin.calibrate.requests.command"}
+
+
+def main(words: list[str]) -> int:
+    """Says which of the two it is, composes the rest, and hands over; returns the exit status."""
+    typed = [key for word in words if (key := key_of(word)) in KINDS]
+    if wants_help(words):
+        _help(words, typed)
+        return 0
+    if len(set(typed)) != 1:
+        what = "give one of them, not both" if typed else "missing; give the file to fit to"
+        raise UserError(f"profile=, requests=: {what}: measured steps (profile=FILE), or a request log (requests=FILE)")
+    command = import_module(KINDS[typed[0]])
+    own = {str(key): word.partition("=")[2] for word in words if (key := key_of(word)) in command.OWN}
+    rest = [word for word in words if key_of(word) not in command.OWN]
+    for word in rest:
+        _check(word, command)
+    from twin.calibrate.options import Options
+    from twin.cli.job import command_line
+    from twin.cli.options import check_options
+
+    composed = compose(rest)
+    check_options(composed.values)
+    given = frozenset(str(key) for word in rest if (key := key_of(word)))
+    defaults = {name: default for name, (default, _) in command.OWN.items()}
+    options = Options(defaults | own, composed.values, given, command_line("calibrate", words))
+    with naming(typed[0]):
+        return int(command.main(options))
+
+
+def _check(word: str, command: ModuleType) -> None:
+    """It is an option of this command, or of a section that it reads."""
+    section = (key_of(word) or word).partition(".")[0].lstrip("+~")
+    if not word.startswith("-") and section not in command.SECTIONS:
+        there = ", ".join([*command.OWN, *command.SECTIONS])
+        raise UserError(f"{word}: twin calibrate with this kind of file takes {there}")
+
+
+def _help(words: list[str], typed: list[str]) -> None:
+    command = import_module(KINDS[typed[0] if typed else "profile"])
+    lines = []
+    for name, (default, what) in command.OWN.items():
+        lines += textwrap.wrap(f"{name}={default or '?'}  {what}", 118, initial_indent="  ", subsequent_indent="      ")
+    other = "" if typed else "\n  requests=?  a request log instead: its options are those of --help requests=LOG"
+    does = "\n".join([DOES, "", "options of its own", *lines]) + other
+    rest = [word for word in words if key_of(word) not in (*KINDS, *command.OWN)]
+    print(help_text("calibrate", does, EXAMPLE, rest, command.SECTIONS), end="")
