@@ -16,10 +16,14 @@ import numpy as np
 
 from engine.choosing import Chosen
 from engine.executor import Executor
-from twin.core.batch import Batch
+from twin.core.batch import Batch, Features
 from twin.core.request import Request
+from twin.core.state import State
 from twin.sim.device import Flight, VirtualDevice
 from twin.sim.recorder import StepTable
+
+Watch = Callable[[Batch, float, float], None]  # told of each step that has landed: when it began and ended
+NOTHING = Features(0, 0, 0, 0)  # of a step that only preempted
 
 
 class Clock:
@@ -51,23 +55,35 @@ class Clock:
 
 
 class MeasuredSteps(StepTable):
-    """A row a step, and for how long the device was busy with it."""
+    """A row a step: also what a latency model is told of it, and for how long the device was busy with it."""
 
     def __init__(self, replica: int, num_blocks: int) -> None:
         super().__init__(replica, num_blocks, merge=False)
         self.device_s = array("d")
+        self.of_prefill: list[tuple[int, float, int]] = []  # what a latency model is told of it
+
+    def add_step(self, state: State, batch: Batch, *rest: Any) -> None:
+        features = batch.features or NOTHING
+        self.of_prefill.append((features.prefill_context_tokens, features.prefill_attention, features.prefill_sequences))
+        super().add_step(state, batch, *rest)
 
     def columns(self) -> dict[str, np.ndarray]:
-        return super().columns() | {"device_s": np.array(self.device_s)}
+        context, pairs, parts = np.array(self.of_prefill, float).reshape(-1, 3).T
+        return super().columns() | {
+            "device_s": np.array(self.device_s),
+            "prefill_context_tokens": context.astype(np.int64),
+            "prefill_attention": pairs,
+            "prefill_sequences": parts.astype(np.int64),
+        }
 
 
 class EngineDevice(VirtualDevice):
     """What a replica drives: plans come from the scheduler, the executor carries them out."""
 
-    def __init__(self, *about: Any, executor: Executor, clock: Clock | None) -> None:
+    def __init__(self, *about: Any, executor: Executor, clock: Clock | None, watch: Watch | None = None) -> None:
         """`about`: what a VirtualDevice wants."""
         super().__init__(*about)
-        self.executor, self.clock = executor, clock
+        self.executor, self.clock, self.watch = executor, clock, watch
         self.overlap = self.scheduler.rules.async_scheduling
         self.measured = MeasuredSteps(0, self.scheduler.limits.num_blocks)
         if clock is not None:
@@ -115,6 +131,8 @@ class EngineDevice(VirtualDevice):
             self.measured.device_s.append(device_s)
             if self.log is not None:
                 self.log.rows[batch]["measured_s"] = device_s
+            if self.watch is not None and batch.features is not None:
+                self.watch(batch, flight.start_s, flight.end_s)
         super().land(flight, aborted)
 
     def end(self, request: Request) -> None:
@@ -122,10 +140,10 @@ class EngineDevice(VirtualDevice):
         self.executor.end(request)
 
 
-def device_for(executor: Executor, clock: Clock | None) -> Callable[..., EngineDevice]:
+def device_for(executor: Executor, clock: Clock | None, watch: Watch | None = None) -> Callable[..., EngineDevice]:
     """For `Simulation(device=...)`."""
 
     def make(*about: Any) -> EngineDevice:
-        return EngineDevice(*about, executor=executor, clock=clock)
+        return EngineDevice(*about, executor=executor, clock=clock, watch=watch)
 
     return make

@@ -7,14 +7,16 @@ is scheduled, with how many tokens, in blocks, hits, preemptions or ends, is fou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twin.core.errors import PolicyError
 from twin.latency.model import LatencyError
 from twin.latency.replay import ReplayLatency
 from twin.sim.arrivals import Workload
+from twin.sim.costs import cheaper_mode
 from twin.sim.simulation import Setup, Simulation
+from twin.sim.swap_link import SwapCost
 
 Row = dict[str, Any]  # a step in the scenario format
 TIMES = ("start_s", "end_s", "planned_s", "measured_s")
@@ -41,11 +43,14 @@ def replay(setup: Setup, trace: Workload, recorded: Sequence[Row]) -> list[Row]:
 
     Raises PolicyError as a simulation does.
     """
+    costs = cheaper_mode(setup.latency, setup.swap)  # of preemption_mode=auto: as the engine weighed them
     durations = [row["end_s"] - row["start_s"] for row in recorded if row["end_s"] > row["start_s"]]
-    setup.latency = ReplayLatency(durations, "the recorded run")
+    setup = replace(setup, latency=ReplayLatency(durations, "the recorded run"), swap=SwapCost())  # swaps are in them too
     rows: list[Row] = []
     try:
-        Simulation(setup, trace, step_by_step=True, decisions=rows.append).run()
+        simulation = Simulation(setup, trace, step_by_step=True, decisions=rows.append)
+        simulation.scheduler.state.cheaper_mode = costs
+        simulation.run()
     except PolicyError as error:
         if not isinstance(error.__cause__, LatencyError):
             raise

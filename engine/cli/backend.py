@@ -12,7 +12,8 @@ import numpy as np
 from engine.build import TORCH_DTYPES, Loaded, load
 from engine.cli.words import users_mistakes
 from engine.contents import TraceContents
-from engine.device import Clock, device_for
+from engine.device import Clock, Watch, device_for
+from engine.drift import Drift
 from engine.executor import Executor
 from engine.options import check_engine_options, sampling_params
 from engine.scaling import Speed, probe, scaled, with_lengths
@@ -22,7 +23,9 @@ from twin.cli.errors import UserError
 from twin.cli.job import Backend, Relay
 from twin.core.limits import Limits
 from twin.core.request import Request
+from twin.latency.fitted import FittedLatency
 from twin.policy_assembly import Assembly
+from twin.results.folder import STEPS
 from twin.sim import Setup, Simulation
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ class EngineBackend(Backend):
         self.loaded: Loaded | None = None
         self.executor: Executor | None = None
         self.tokens: Tokens | None = None
+        self.drift: Drift | None = None  # where a latency model was fitted
         self.speed: Speed | None = None  # of all seeds, so that they are scaled alike
         self.adapted: list[str] = []
 
@@ -94,16 +98,22 @@ class EngineBackend(Backend):
         self.executor = Executor(self.runner, contents, config["seed"], setup.rules.async_scheduling, **on_end)
         if sampling.n > 1 and trace.n is None:
             trace = replace(trace, n=np.full(len(trace), sampling.n))
-        device = device_for(self.executor, Clock(config["engine"]["skip_idle"]))
+        device = device_for(self.executor, Clock(config["engine"]["skip_idle"]), self.watch(setup))
         simulation = Simulation(setup, trace, True, decisions, device=device, prepare=self._prepare)
         simulation.replica.tick_mask = 0
         return simulation
 
-    def finish(self, folder: Path) -> None:
+    def watch(self, setup: Setup) -> Watch | None:
+        """Who is told of each step: whether they still take what a fitted latency model says."""
+        self.drift = Drift(setup.latency, setup.latency.spread) if isinstance(setup.latency, FittedLatency) else None
+        return self.drift
+
+    def finish(self, folder: Path) -> list[str]:
         assert self.executor is not None
         self.executor.close()
         if self.tokens is not None:
             self.tokens.write(folder)
+        return self.drift.notes(str(folder / STEPS)) if self.drift is not None else []
 
     def provenance(self) -> dict[str, Any]:
         assert self.loaded is not None

@@ -17,7 +17,7 @@ from twin import policies_registry, predictors_registry
 from twin.core import Limits, Rules
 from twin.latency.linear import LinearLatency
 from twin.policy_assembly import assemble
-from twin.sim import Setup, Simulation
+from twin.sim import Setup, Simulation, SwapCost
 
 POLICIES = policies_registry.names(None)
 PARTS = ("admission", "victim", "preemption_mode", "pause")
@@ -113,3 +113,15 @@ def test_another_policy_is_told_apart() -> None:
     rows, _ = recorded(setup_for("fcfs", False, "recompute"), trace)
     other = replace(setup_for("fcfs", False, "recompute"), policy=assemble("prefill_first", {}).policy)
     assert first_difference(rows, replay(other, trace, rows)) is not None
+
+
+def test_what_a_swap_costs_is_weighed_as_in_the_engine_and_not_counted_twice() -> None:
+    """preemption_mode=auto asks the latency model, not the recorded durations; these have the engine's swaps in them."""
+    setup = replace(setup_for("fcfs", False, "auto"), swap=SwapCost(bytes_per_block=1_000_000, bandwidth_gib_s=1.0))
+    setup.latency = LinearLatency(base_s=1.0, per_prefill_token_s=0.0005)  # 8 tokens: 4 ms, a block both ways: 1.9 ms
+    trace = workload(5, requests=30)
+    rows, _ = recorded(setup, trace)
+    modes = {mode for row in rows for mode in row["preempted"].values()}
+    assert "swap" in modes
+    again = replace(setup_for("fcfs", False, "auto"), swap=setup.swap, latency=setup.latency)
+    assert first_difference(rows, replay(again, trace, rows)) is None
