@@ -69,7 +69,12 @@ STEPS: dict[str, Column] = {
 }
 
 MORE_REQUESTS: dict[str, Column] = {"n": Column("int", "parallel samples")}  # kept behind the others where they are given
-MORE_STEPS: dict[str, Column] = {"device_s": Column("float", "of duration_s, what the device itself was busy (real engine)")}
+MORE_STEPS: dict[str, Column] = {  # of a real engine's steps: what is needed to fit a latency model to them
+    "device_s": Column("float", "of duration_s, what the device itself was busy"),
+    "prefill_context_tokens": Column("int", "context_tokens of the sequences with prefill"),
+    "prefill_attention": Column("float", "query-key pairs of the prefill: sum of tokens * (computed before + tokens / 2)"),
+    "prefill_sequences": Column("int", "sequences with prefill"),
+}
 
 _DTYPES = {"float": np.dtype(np.float64), "int": np.dtype(np.int64), "str": np.dtype(object)}
 

@@ -14,6 +14,7 @@ from engine.cli.main import main
 from engine.lockstep import first_difference
 from tests.engine.cli.commands import PLAIN, SMALL, TIGHT, TRACE, lines, run, summary
 from twin.cli.main import main as twin
+from twin.results.columns import MORE_STEPS
 
 REQUESTS = (
     "request_id arrival_s prompt_tokens output_tokens generated_tokens status reason first_scheduled_s first_token_s "
@@ -37,9 +38,9 @@ def test_the_folder_holds_the_files_and_the_columns_that_a_simulated_run_has():
         "decisions.jsonl.gz", "tokens.jsonl.gz",
     }  # fmt: skip
     requests, steps = (pd.read_parquet(f"out/{name}.parquet") for name in ("requests", "steps"))
-    assert set(requests) >= set(REQUESTS) and set(steps) >= {*STEPS, "device_s"}
+    assert set(requests) >= set(REQUESTS) and set(steps) == {*STEPS, *MORE_STEPS}
     assert set(requests) == set(pd.read_parquet("simulated/requests.parquet"))
-    assert set(steps) == {*pd.read_parquet("simulated/steps.parquet"), "device_s"}
+    assert set(steps) == {*pd.read_parquet("simulated/steps.parquet"), *MORE_STEPS}
     assert list(summary()) == list(summary("simulated"))
 
 
@@ -49,6 +50,10 @@ def test_every_step_has_a_row_and_no_device_is_busy_for_longer_than_its_step():
     assert (steps["repeat"] == 1).all() and told["steps"] == len(steps) == len(lines("out/decisions.jsonl.gz"))
     assert (steps["device_s"] > 0)[steps["sequences"] > 0].all()
     assert (steps["device_s"] <= steps["duration_s"]).all()
+    prefilled = steps["prefill_tokens"] > 0
+    assert ((steps["prefill_sequences"] > 0) == prefilled).all() and ((steps["prefill_attention"] > 0) == prefilled).all()
+    assert (steps["prefill_context_tokens"] >= steps["prefill_tokens"]).all()
+    assert (steps["prefill_context_tokens"] <= steps["context_tokens"]).all()
     ends = steps["start_s"] + steps["duration_s"]
     assert (steps["start_s"].iloc[1:].to_numpy() >= ends.iloc[:-1].to_numpy() - 1e-12).all()  # one after the other
 
