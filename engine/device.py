@@ -22,7 +22,7 @@ from twin.core.state import State
 from twin.sim.device import Flight, VirtualDevice
 from twin.sim.recorder import StepTable
 
-
+Watch = Callable[[Batch, float, float], None]  # told of each step that has landed: when it began and ended
 NOTHING = Features(0, 0, 0, 0)  # of a step that only preempted
 
 
@@ -80,10 +80,10 @@ class MeasuredSteps(StepTable):
 class EngineDevice(VirtualDevice):
     """What a replica drives: plans come from the scheduler, the executor carries them out."""
 
-    def __init__(self, *about: Any, executor: Executor, clock: Clock | None) -> None:
+    def __init__(self, *about: Any, executor: Executor, clock: Clock | None, watch: Watch | None = None) -> None:
         """`about`: what a VirtualDevice wants."""
         super().__init__(*about)
-        self.executor, self.clock = executor, clock
+        self.executor, self.clock, self.watch = executor, clock, watch
         self.overlap = self.scheduler.rules.async_scheduling
         self.measured = MeasuredSteps(0, self.scheduler.limits.num_blocks)
         if clock is not None:
@@ -131,6 +131,8 @@ class EngineDevice(VirtualDevice):
             self.measured.device_s.append(device_s)
             if self.log is not None:
                 self.log.rows[batch]["measured_s"] = device_s
+            if self.watch is not None and batch.features is not None:
+                self.watch(batch, flight.start_s, flight.end_s)
         super().land(flight, aborted)
 
     def end(self, request: Request) -> None:
@@ -138,10 +140,10 @@ class EngineDevice(VirtualDevice):
         self.executor.end(request)
 
 
-def device_for(executor: Executor, clock: Clock | None) -> Callable[..., EngineDevice]:
+def device_for(executor: Executor, clock: Clock | None, watch: Watch | None = None) -> Callable[..., EngineDevice]:
     """For `Simulation(device=...)`."""
 
     def make(*about: Any) -> EngineDevice:
-        return EngineDevice(*about, executor=executor, clock=clock)
+        return EngineDevice(*about, executor=executor, clock=clock, watch=watch)
 
     return make
