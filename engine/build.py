@@ -12,21 +12,22 @@ import torch
 from engine.attention.base import AttentionBackend
 from engine.attention.choose import Wanted, attention_backend
 from engine.decode_graphs import CudaRecorder, DecodeGraphs
+from engine.device_name import device_named
 from engine.errors import EngineError
-from engine.kv_cache import GIB, KVCache, available_bytes, block_bytes
+from engine.kv_cache import KVCache, block_bytes
+from engine.kv_scales import observe_scales
 from engine.model.compiled_ops import CompiledOps
 from engine.model.config import ModelConfig, from_shape
 from engine.model.linear import Linear, LinearFactory
 from engine.model.load import EMBEDDED, load_model
 from engine.model.ops import Ops, TorchOps
 from engine.model.transformer import Transformer
+from engine.pool_size import device_blocks
 from engine.runner import ModelRunner
 from twin.core.limits import Limits
 from twin.memory import ModelShape, model_shape
-from twin.memory.plan import activation_peak
 
 EMBEDDED_MODEL = "smollm2-135m"  # the shape of conf/model that has weights here
-CPU_CACHE_BYTES = 1 * GIB  # of the KV cache on a CPU, where nothing is said; a quarter of what is free, if that is less
 RECORDABLE = ("cuda", "triton")  # back ends whose launches do not depend on what is in the batch
 TORCH_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
 
@@ -40,6 +41,7 @@ class Loaded:
     kv_dtype: torch.dtype
     shape: ModelShape
     graphs: bool = True  # CUDA graphs for decode steps
+    observe_scales: bool = False  # of an fp8 cache; else they are 1
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -56,40 +58,26 @@ class Loaded:
             config.layers, limits.num_blocks, limits.block_size, config.kv_heads, config.head_dim, self.kv_dtype,
             self.device, limits.num_host_blocks,
         )  # fmt: skip
+        if self.observe_scales:
+            observe_scales(self.model, cache)
         runner = ModelRunner(self.model, cache, self.attention)
         if self.graphs and self.device.type == "cuda" and self.attention.name in RECORDABLE:
             runner.graphs = DecodeGraphs(runner, limits.max_num_seqs, self.model.max_len, CudaRecorder())
         return runner
 
+    def blocks_that_fit(self, config: dict[str, Any]) -> tuple[int, str]:
+        """Blocks for the device's pool, and how that comes about, in words."""
+        return device_blocks(config, self.device, self.shape, self.block_bytes(config["cache"]["block_size"]))
+
     def block_bytes(self, block_size: int) -> int:
         config = self.model.config
         return block_bytes(config.layers, block_size, config.kv_heads, config.head_dim, self.kv_dtype)
 
-    def blocks_that_fit(self, config: dict[str, Any]) -> tuple[int, str]:
-        """Blocks for the device's pool, and how that comes about, in words."""
-        scheduler, cache = config["scheduler"], config["cache"]
-        free = available_bytes(self.device)
-        size = self.block_bytes(cache["block_size"])
-        if self.device.type == "cpu":
-            budget = min(CPU_CACHE_BYTES, free // 4)
-            why = f"{budget / GIB:.2f} GiB: 1 GiB, or a quarter of what is free"
-        else:
-            peak = activation_peak(self.shape, scheduler["max_num_batched_tokens"], scheduler["max_num_seqs"])
-            budget = int(free * cache["gpu_memory_utilization"]) - peak
-            why = (
-                f"{cache['gpu_memory_utilization']:g} of the free {free / GIB:.2f} GiB less {peak / GIB:.2f} for activations"
-            )
-        if budget < 2 * size:
-            raise EngineError(
-                f"cache: {why} leave no room for two blocks of {size:,} bytes; a smaller model or more memory would fit"
-            )
-        return budget // size - 1, f"{why}, {size / 2**20:.4g} MiB a block"
 
-
-def load(config: dict[str, Any], max_model_len: int | None = None) -> Loaded:
+def load(config: dict[str, Any]) -> Loaded:
     """What `model`, `engine`, `attention` and `cache.kv_cache_dtype` say. Raises `EngineError`."""
     options = config["engine"]
-    device = _device(options["device"])
+    device = device_named(options["device"])
     if device.type == "cpu":
         torch.set_num_threads(options["threads"] or _cores())
     shape = model_shape(config["model"], config["cache"]["kv_cache_dtype"])
@@ -100,24 +88,11 @@ def load(config: dict[str, Any], max_model_len: int | None = None) -> Loaded:
     wanted = Wanted(device, shape.head_dim, config["cache"]["block_size"], kv_dtype)
     (ops, linear), attention = _ops(device, options["compile"], notes), attention_backend(config["attention"], wanted)
     notes += [attention.note] if attention.note else []
-    longest = max_model_len or config["model"].get("max_model_len") or shape.max_position
+    longest = config["model"].get("max_model_len") or shape.max_position
     model = load_model(source, dtype, device, ops, config["seed"], max(longest, shape.max_position), linear)
     _check_shape(model.config, shape)
-    return Loaded(model, attention.backend, kv_dtype, shape, not options["enforce_eager"], notes)
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cpu", "cuda"):
-        raise EngineError(f"engine.device={name}: must be auto, cpu, cuda or cuda:NUMBER")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise EngineError(f"engine.device={name}: torch finds {torch.cuda.device_count()} CUDA devices; take cpu or auto")
-    return device
+    observed = kv == "fp8" and options["kv_scales"] == "observed"
+    return Loaded(model, attention.backend, kv_dtype, shape, not options["enforce_eager"], observed, notes)
 
 
 def _cores() -> int:

@@ -26,6 +26,7 @@ RULES = {
     "engine.budget_s": POSITIVE,
     "engine.skip_idle": SWITCH,
     "engine.tokens": SWITCH,
+    "engine.kv_scales": one_of("one", "observed"),
     "sampling.ignore_eos": SWITCH,
 }
 KV_DTYPES = ("auto", *DTYPES, "fp8")

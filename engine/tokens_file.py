@@ -18,7 +18,7 @@ class Tokens:
     """Gathered while a run goes on, written when it is over."""
 
     def __init__(self) -> None:
-        self.lines: list[tuple[int, dict[str, object]]] = []
+        self.lines: list[tuple[int, int, dict[str, object]]] = []  # row of the trace, number of the sample
 
     def add(self, request: Request, sequence: Sequence, search: BeamSearch | None) -> None:
         """An executor's `on_end`."""
@@ -26,10 +26,11 @@ class Tokens:
         line |= {"prompt_tokens": sequence.prompt_tokens, "tokens": sequence.generated}
         if search is not None:
             line["hypotheses"] = [{"tokens": list(each.tokens), "score": each.score} for each in search.hypotheses()]
-        self.lines.append((request.index, line))
+        number = request.siblings.index(request) if request.siblings else 0
+        self.lines.append((request.index, number, line))
 
     def write(self, folder: Path) -> None:
         """In the order of the trace. Raises `OutputError`."""
         with writing(folder / NAME) as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
-            for _, line in sorted(self.lines, key=lambda entry: (entry[0], str(entry[1]["request_id"]))):
+            for *_, line in sorted(self.lines, key=lambda entry: entry[:2]):
                 packed.write((json.dumps(line) + "\n").encode())

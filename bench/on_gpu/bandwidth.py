@@ -166,7 +166,7 @@ class Bench:
         """The output of the first layer, and what computes all layers. Raises where this back end cannot."""
         if name == "torch" and point.kv_bytes > TORCH_MOST_BYTES:
             raise EngineError(f"attention=torch copies what it reads; measured up to {TORCH_MOST_BYTES / GB:g} GB alone")
-        backend = make(name, Wanted(self.device, point.head_dim, BLOCK_SIZE, TORCH_DTYPES[point.kv_dtype]))
+        backend = make(name, Wanted(self.device, point.head_dim, BLOCK_SIZE, TORCH_DTYPES[point.kv_dtype])).backend
         launch = attention_of_layers(backend, point, caches, self.device)
         output = launch().clone()
         return output, recorded(launch) if how(name, self.setup) == "graph" else launch

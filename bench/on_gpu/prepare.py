@@ -47,7 +47,7 @@ def triton_kernels(group: int, dim: int, dtype: str, setup: Setup, deadline: Dea
     """Triton compiles at a launch, so these are launched."""
     began_s = deadline.clock()
     device, kv_dtype = torch.device(setup.device), TORCH_DTYPES[dtype]
-    backend = make("triton", Wanted(device, dim, 16, kv_dtype))
+    backend = make("triton", Wanted(device, dim, 16, kv_dtype)).backend
     for query_lens, contexts in WARM_UPS:
         case = make_case(
             query_lens, contexts, heads=group * setup.kv_heads, kv_heads=setup.kv_heads, dim=dim, dtype=torch.bfloat16,

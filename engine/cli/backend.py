@@ -16,6 +16,8 @@ from engine.device import Clock, Watch, device_for
 from engine.drift import Drift
 from engine.executor import Executor
 from engine.options import check_engine_options, sampling_params
+from engine.pool_size import host_blocks
+from engine.runner import ModelRunner
 from engine.scaling import Speed, probe, scaled, with_lengths
 from engine.tokens_file import Tokens
 from twin.check.certificate import certificate_for
@@ -24,6 +26,8 @@ from twin.cli.job import Backend, Relay
 from twin.core.limits import Limits
 from twin.core.request import Request
 from twin.latency.fitted import FittedLatency
+from twin.latency.model import LatencyModel
+from twin.policy import Policy
 from twin.policy_assembly import Assembly
 from twin.results.folder import STEPS
 from twin.sim import Setup, Simulation
@@ -37,11 +41,17 @@ DISTRIBUTIONS = ("torch", "transformers")
 class EngineBackend(Backend):
     """Loads the model once, for all seeds of a run."""
 
+    command = "engine run"
+
     def __init__(self, rate_given: bool) -> None:
         """`rate_given`: the user said how fast requests come, so they come no faster."""
         self.rate_given = rate_given
         self.loaded: Loaded | None = None
         self.executor: Executor | None = None
+        self.runner: ModelRunner | None = None  # of all seeds
+        self.limits: Limits | None = None  # that it was made for
+        self.num_blocks: int | None = None  # of all seeds
+        self.num_host_blocks: int | None = None
         self.tokens: Tokens | None = None
         self.drift: Drift | None = None  # where a latency model was fitted
         self.speed: Speed | None = None  # of all seeds, so that they are scaled alike
@@ -59,26 +69,37 @@ class EngineBackend(Backend):
             _ask_for_certificates(policy)
         if self.loaded is None:
             self.loaded = load(config)
-        config["model"].setdefault("dtype", None)
-        cache, loaded = config["cache"], self.loaded
+        notes = self._sizes(config["cache"], config, policy)
+        loaded = self.loaded
+        name, dtype = loaded.model.config.name, _name(loaded.model.dtype)
+        about = f"{name}, {dtype}, attention={loaded.attention.name}, {_device(loaded)}"
+        return [f"engine: {about}", *loaded.notes, *notes]
+
+    def _sizes(self, cache: dict[str, Any], config: dict[str, Any], policy: Assembly) -> list[str]:
+        """Fills in the blocks of both pools, the same for all seeds; notes."""
+        assert self.loaded is not None
+        size = self.loaded.block_bytes(cache["block_size"])
+        notes: list[str] = []
         if cache["num_gpu_blocks"] is None:
-            cache["num_gpu_blocks"], self.why_blocks = loaded.blocks_that_fit(config)
+            if self.num_blocks is None:
+                self.num_blocks, self.why_blocks = self.loaded.blocks_that_fit(config)
+            cache["num_gpu_blocks"] = self.num_blocks
         if cache["num_cpu_blocks"] is None:
-            swaps = config["policy"]["preemption_mode"] != "recompute" or config["policy"]["pause"] not in (
-                "recompute",
-                "keep",
-            )
-            cache["num_cpu_blocks"] = cache["num_gpu_blocks"] if swaps else 0
-        about = (
-            f"{loaded.model.config.name}, {_name(loaded.model.dtype)}, attention={loaded.attention.name}, {_device(loaded)}"
-        )
-        return [f"engine: {about}", *loaded.notes]
+            if self.num_host_blocks is None:
+                self.num_host_blocks, notes = host_blocks(config, size) if may_swap(config, policy.policy) else (0, [])
+            cache["num_cpu_blocks"] = self.num_host_blocks
+        return notes
+
+    def step_times(self, latency: LatencyModel) -> str:
+        return f"step times are measured; latency={latency.name} weighs what policy.preemption_mode=auto asks"
 
     def adapt(self, trace: Trace, config: dict[str, Any], limits: Limits) -> tuple[Trace, list[str]]:
         assert self.loaded is not None
         options = config["engine"]
-        with users_mistakes():
-            self.runner = self.loaded.runner(limits)
+        if self.runner is None or limits != self.limits:
+            self.runner = self.executor = None  # their memory is free before more is taken
+            with users_mistakes():
+                self.runner, self.limits = self.loaded.runner(limits), limits
         if options["scale"] == "none" or (options["scale"] == "auto" and self.loaded.device.type != "cpu"):
             return trace, []
         if options["scale"] != "auto":
@@ -90,7 +111,10 @@ class EngineBackend(Backend):
         return trace, self.adapted
 
     def simulation(self, setup: Setup, trace: Trace, config: dict[str, Any], decisions: Relay | None) -> Simulation:
+        assert self.runner is not None
         sampling = sampling_params(config)
+        if sampling.beam_width > 1 and trace.n is not None and (trace.n > 1).any():
+            raise UserError("sampling.beam_width: the trace asks for samples of its own (column n); a search has none")
         vocab = self.runner.model.config.vocab
         contents = TraceContents(trace, setup.limits.block_size, vocab, sampling, config["seed"])
         self.tokens = Tokens() if config["engine"]["tokens"] else None
@@ -100,7 +124,7 @@ class EngineBackend(Backend):
             trace = replace(trace, n=np.full(len(trace), sampling.n))
         device = device_for(self.executor, Clock(config["engine"]["skip_idle"]), self.watch(setup))
         simulation = Simulation(setup, trace, True, decisions, device=device, prepare=self._prepare)
-        simulation.replica.tick_mask = 0
+        simulation.replica.tick_mask = 0  # a step takes so long that progress and time are looked at after each
         return simulation
 
     def watch(self, setup: Setup) -> Watch | None:
@@ -130,6 +154,13 @@ class EngineBackend(Backend):
     def _prepare(self, request: Request) -> None:
         assert self.executor is not None
         self.executor.prepare(request)
+
+
+def may_swap(config: dict[str, Any], policy: Policy) -> bool:
+    """Whether anything could ever ask for a swap: an option, a part, or a hook of the policy's."""
+    given = config["policy"]
+    hooks = (policy.mode, policy.background, policy.pause, policy.schedule)
+    return given["preemption_mode"] != "recompute" or given["pause"] == "swap" or any(hook is not None for hook in hooks)
 
 
 def _ask_for_certificates(policy: Assembly) -> None:

@@ -11,7 +11,7 @@ from engine.cli.status import status_line
 from engine.cli.words import torch_or_explain, users_mistakes
 from twin.cli import streams
 from twin.cli.compose import compose
-from twin.cli.errors import UserError, naming, one_line
+from twin.cli.errors import naming, one_line
 from twin.cli.helptext import help_text, wants_help
 from twin.cli.options import check_options
 from twin.core.limits import Limits
@@ -46,7 +46,9 @@ def main(words: list[str]) -> int:
     check_options(config)
     check_engine_options(config)
     failed = []
-    for device in devices(config["engine"]["device"]):
+    with users_mistakes():
+        found = devices(config["engine"]["device"])
+    for device in found:
         print(f"{device}: {device_name(device)}", flush=True)
         outcomes = []
         with users_mistakes(), status_line() as tell:
@@ -66,18 +68,11 @@ def devices(name: str) -> list[torch.device]:
     """The one named; for auto the CPU, and the GPU where there is one."""
     import torch
 
+    from engine.device_name import device_named
+
     if name == "auto":
-        return [torch.device("cpu"), *([torch.device("cuda")] if torch.cuda.is_available() else [])]
-    with naming("engine.device"):
-        try:
-            device = torch.device(name)
-        except RuntimeError:
-            raise UserError(f"engine.device={name}: must be auto, cpu, cuda or cuda:NUMBER") from None
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise UserError(f"engine.device={name}: torch finds {torch.cuda.device_count()} CUDA devices; take cpu or auto")
-    if device.type not in ("cpu", "cuda"):
-        raise UserError(f"engine.device={name}: must be auto, cpu, cuda or cuda:NUMBER")
-    return [device]
+        return [torch.device("cpu"), *([device_named("cuda")] if torch.cuda.is_available() else [])]
+    return [device_named(name)]
 
 
 def layer(config: dict[str, Any], device: torch.device) -> Layer:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from engine.device_name import device_named
 from engine.errors import EngineError
 from engine.model.config import ModelConfig
 from engine.model.embedded import embedded_gguf
@@ -34,7 +35,7 @@ def load_model(
     activations. `max_len`: the longest context in tokens; None: the positions of the training. `ops` and `linear` compute
     the small operations and the matrix products; plain torch where nothing is given.
     """
-    place = _device(device)
+    place = device_named(str(device))
     config, tensors = _opened(source, seed, place)
     dtype = dtype or config.dtype
     if dtype not in TORCH_DTYPES:
@@ -68,13 +69,3 @@ def _opened(source: str | Path | ModelConfig, seed: int, device: torch.device) -
     from engine.model.safetensors_folder import SafetensorsFolder, read_config
 
     return read_config(path), SafetensorsFolder(path)
-
-
-def _device(device: str | torch.device) -> torch.device:
-    try:
-        place = torch.device(device)
-    except RuntimeError:
-        raise EngineError(f"device={device}: cpu, cuda or cuda:NUMBER are understood") from None
-    if place.type == "cuda" and not torch.cuda.is_available():
-        raise EngineError(f"device={place}: this machine has no CUDA device that torch can use; take device=cpu")
-    return place

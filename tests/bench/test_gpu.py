@@ -254,7 +254,7 @@ def test_attention_of_layers_is_attention() -> None:
         """Notes the queries on their way to attention=torch."""
 
         def __init__(self) -> None:
-            self.backend = bandwidth.make("torch", bandwidth.Wanted(torch.device("cpu"), 64, 16, torch.bfloat16))
+            self.backend = bandwidth.make("torch", bandwidth.Wanted(torch.device("cpu"), 64, 16, torch.bfloat16)).backend
 
         def attend(self, q: Tensor, *rest: Any) -> Tensor:
             seen.append(q)

@@ -199,7 +199,7 @@ def test_a_tensor_in_two_shards(shards):
     ("options", "reason"),
     [
         ({"dtype": "fp8"}, "dtype=fp8: fp32, fp16, bf16 are understood"),
-        ({"device": "gpu"}, "device=gpu: cpu, cuda or cuda:NUMBER are understood"),
+        ({"device": "gpu"}, "engine.device=gpu: must be auto, cpu, cuda or cuda:NUMBER"),
     ],
 )
 def test_options_that_are_not_understood(folder, options, reason):
@@ -208,6 +208,4 @@ def test_options_that_are_not_understood(folder, options, reason):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_a_device_that_is_not_there(folder):
-    assert complaint(folder, device="cuda") == (
-        "device=cuda: this machine has no CUDA device that torch can use; take device=cpu"
-    )
+    assert complaint(folder, device="cuda") == ("engine.device=cuda: torch finds 0 CUDA devices; take cpu or auto")
