@@ -24,6 +24,7 @@ COMMANDS = {  # name: (module, what it does)
     "traces": ("twin.cli.traces", "list, show, convert and fetch traces"),
     "calibrate": ("twin.cli.calibrate", "fit a step-latency model to measured steps, or to a request log"),
     "plan": ("twin.cli.plan", "memory and concurrency of a model on a GPU"),
+    "validate": ("engine.validate.command", "the simulator against the real engine: decisions and times"),
 }
 ALIASES = {"-h": "--help", "help": "--help", "-V": "--version", "version": "--version"}
 

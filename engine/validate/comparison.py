@@ -1,0 +1,69 @@
+"""The simulator's figures beside the engine's, each with a tolerance and a verdict of its own.
+
+The engine runs several times. An error is that of the simulator's figure against the mean of theirs; the engine's own spread
+is how far the farthest of its runs lies from that mean. A figure is right if its error is within its tolerance, or within
+that spread: then another run of the engine might as well have had it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from engine.validate.options import LATENCIES, STATISTICS
+
+WITHIN, WITHIN_SPREAD, OUTSIDE, UNDEFINED = "within tolerance", "within the engine's spread", "OUTSIDE", "not defined"
+SATURATED = 1.0  # loads from here on: latencies grow with the length of the run and mean nothing
+KEYS = {f"{metric} {statistic}": f"{metric}_s_{statistic}" for metric in LATENCIES for statistic in STATISTICS}
+KEYS |= {"throughput": "request_throughput", "queue_slope": "queue_slope_per_s"}
+
+
+class Row(NamedTuple):
+    """One figure at one load. Seconds, requests/s; shares of the engine's mean."""
+
+    metric: str
+    engine: float | None  # mean of its runs
+    simulator: float | None
+    error: float | None  # simulator / engine - 1
+    spread: float | None  # of the engine's runs; None of a single one
+    tolerance: float
+    verdict: str
+
+
+def metrics_at(load: float) -> list[str]:
+    """What is judged at a load."""
+    if load >= SATURATED:
+        return ["throughput", "queue_slope"]
+    return [metric for metric in KEYS if metric != "queue_slope"]
+
+
+def compare(
+    load: float, engine: Sequence[Mapping[str, Any]], simulator: Mapping[str, Any], tolerances: Mapping[str, float]
+) -> list[Row]:
+    """All figures of one load; `engine`: the summaries of its runs."""
+    return [
+        judge(metric, [summary[KEYS[metric]] for summary in engine], simulator[KEYS[metric]], tolerances[metric])
+        for metric in metrics_at(load)
+    ]
+
+
+def judge(metric: str, engine: Sequence[float | None], simulator: float | None, tolerance: float) -> Row:
+    """A figure that neither side has (a queue of too few arrivals, say) is not defined; one that one side has is wrong."""
+    known = [value for value in engine if value is not None]
+    if not known and simulator is None:
+        return Row(metric, None, None, None, None, tolerance, UNDEFINED)
+    if len(known) < len(engine) or not known or simulator is None:
+        return Row(metric, sum(known) / len(known) if known else None, simulator, None, None, tolerance, OUTSIDE)
+    mean = sum(known) / len(known)
+    if mean == 0:
+        verdict = WITHIN if simulator == 0 else OUTSIDE
+        return Row(metric, mean, simulator, None, None, tolerance, verdict)
+    error = (simulator - mean) / abs(mean)
+    spread = max(abs(value - mean) for value in known) / abs(mean) if len(known) > 1 else None
+    if abs(error) <= tolerance:
+        verdict = WITHIN
+    elif spread is not None and abs(error) <= spread:
+        verdict = WITHIN_SPREAD
+    else:
+        verdict = OUTSIDE
+    return Row(metric, mean, simulator, error, spread, tolerance, verdict)

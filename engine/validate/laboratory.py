@@ -1,0 +1,190 @@
+"""Both halves ready to serve the same requests, as often as one likes: one model, one cache, fresh policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from engine.cli.backend import EngineBackend
+from engine.cli.words import users_mistakes
+from engine.device import Watch
+from engine.lockstep import Difference, Row, first_difference
+from engine.lockstep import replay as replayed
+from engine.profile.contamination import LoadReader, load_reader
+from engine.scaling import SMALLEST, probe, with_lengths
+from engine.validate.quiet import uncollected
+from engine.validate.steps import Step, StepLog
+from traces.trace import Trace
+from traces.transforms.common import moved
+from twin.cli.compose import Composed
+from twin.cli.errors import naming
+from twin.cli.job import Job, Relay, build
+from twin.core.limits import Limits
+from twin.latency.model import LatencyModel
+from twin.policy_assembly import Assembly
+from twin.results.record import Record
+from twin.results.summary import Summary, summarize
+from twin.sim import Setup, Simulation
+
+Arrivals = Callable[[Trace], Trace]
+
+
+@dataclass
+class Played:
+    """One run, of either half. `foreign`: what others did on the machine meanwhile, in words; None: nothing to speak of."""
+
+    record: Record
+    summary: Summary
+    steps: list[Step] = field(default_factory=list)  # of an engine
+    foreign: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy on a trace."""
+
+    policy: str
+    trace: str
+    job: Job
+
+    def __str__(self) -> str:
+        return f"{self.policy} on {self.trace}"
+
+
+class ValidationBackend(EngineBackend):
+    """The engine's, with all requests kept: lengths are scaled to the machine, arrivals are the validation's affair."""
+
+    def __init__(self) -> None:
+        super().__init__(rate_given=True)
+        self.num_blocks: int | None = None  # of the first case, for all
+        self.room: tuple[int, ...] = ()  # what `runner` was made for
+        self.steps = StepLog()
+
+    def check(self, config: dict[str, Any], policy: Assembly) -> list[str]:
+        cache = config["cache"]
+        if cache["num_gpu_blocks"] is None and self.num_blocks is not None:
+            cache["num_gpu_blocks"] = self.num_blocks
+        notes = super().check(config, policy)
+        self.num_blocks = cache["num_gpu_blocks"]
+        return notes
+
+    def adapt(self, trace: Trace, config: dict[str, Any], limits: Limits) -> tuple[Trace, list[str]]:
+        assert self.loaded is not None
+        self.make_room(limits)
+        assert self.runner is not None
+        scale, budget_s = config["engine"]["scale"], config["engine"]["budget_s"]
+        if scale == "none" or (scale == "auto" and self.loaded.device.type != "cpu"):
+            return trace, []
+        if scale != "auto":
+            return with_lengths(trace, scale), [f"engine.scale={scale:g}: lengths x that"]
+        self.speed = self.speed or probe(self.runner, limits)
+        share = 1.0
+        while share > SMALLEST and float(self.speed.work_s(*_lengths(trace, share)).sum()) > budget_s:
+            share /= 2
+        if share == 1:
+            return trace, []
+        note = f"scaled to this machine: lengths x {share:g}; for several validations of one trace: engine.scale={share:g}"
+        return with_lengths(trace, share), [note]
+
+    def make_room(self, limits: Limits) -> None:
+        """A runner whose cache has these blocks: the one that there is, if it fits."""
+        assert self.loaded is not None
+        room = limits.num_blocks, limits.block_size, limits.num_host_blocks, limits.max_num_seqs
+        if room != self.room:
+            with users_mistakes():
+                self.runner = self.loaded.runner(limits)
+            self.room = room
+
+    def watch(self, setup: Setup) -> Watch:
+        self.steps = StepLog()
+        return self.steps
+
+
+class Laboratory:
+    """Opens cases, and plays them on either half."""
+
+    def __init__(self) -> None:
+        self.backend = ValidationBackend()
+        self.latency: LatencyModel | None = None  # of the simulator, once it is calibrated
+        self.reader: LoadReader | None = None
+
+    def open(self, composed: Composed, command: str) -> Case:
+        """Builds everything once. Raises `UserError` for what is wrong, before anything is measured."""
+        composed = replace(composed, values=deepcopy(composed.values))
+        with users_mistakes():
+            job = build(composed, command, self.backend)
+        with naming("trace"):
+            at_rate(1.0)(job.trace)
+        if self.reader is None:
+            assert self.backend.loaded is not None
+            self.reader = load_reader(self.backend.loaded.device)
+        return Case(job.config["policy"]["name"], composed.choices.get("trace", job.trace.name), job)
+
+    def on_engine(self, case: Case, arrivals: Arrivals, skip_idle: bool = False, rows: list[Row] | None = None) -> Played:
+        """In real time; `skip_idle` does not wait while nothing runs. `rows` takes the decisions, which costs time.
+
+        Raises KeyboardInterrupt when it is interrupted, PolicyError as a simulation does.
+        """
+        assert self.reader is not None
+        config = dict(case.job.config)
+        config["engine"] = config["engine"] | {"skip_idle": skip_idle or config["engine"]["skip_idle"]}
+        setup = self._setup(case)
+        self.backend.make_room(setup.limits)
+        decisions = None
+        if rows is not None:
+            decisions = Relay()
+            decisions.receiver = rows.append
+        simulation = self.backend.simulation(setup, arrivals(case.job.trace), config, decisions)
+        self.reader.read()
+        try:
+            with uncollected():
+                record = Record(**vars(simulation.run()))
+        finally:
+            assert self.backend.executor is not None
+            self.backend.executor.close()
+        foreign = self.reader.read()
+        if not record.complete:
+            raise KeyboardInterrupt
+        return Played(record, _summary(case, record), self.backend.steps.steps, foreign)
+
+    def in_simulator(self, case: Case, arrivals: Arrivals) -> Played:
+        """By the latency model alone: no clock is read."""
+        record = Record(**vars(Simulation(self._setup(case), arrivals(case.job.trace)).run()))
+        if not record.complete:
+            raise KeyboardInterrupt
+        return Played(record, _summary(case, record))
+
+    def lockstep(self, case: Case, arrivals: Arrivals) -> tuple[Difference | None, int]:
+        """The engine's decisions against those of the simulator given its step times; and how many steps they were."""
+        rows: list[Row] = []
+        self.on_engine(case, arrivals, skip_idle=True, rows=rows)
+        again = replayed(self._setup(case), arrivals(case.job.trace), rows)
+        return first_difference(rows, again), len(rows)
+
+    def _setup(self, case: Case) -> Setup:
+        setup = case.job.fresh_setup()
+        return setup if self.latency is None else replace(setup, latency=self.latency)
+
+
+def at_rate(requests_per_s: float) -> Arrivals:
+    """The trace's own arrivals, faster or slower."""
+    return lambda trace: trace.rescaled(requests_per_s)
+
+
+def all_at_once(trace: Trace) -> Trace:
+    """A burst."""
+    return moved(trace, np.full(len(trace), float(trace.arrival_s[0])))
+
+
+def _lengths(trace: Trace, share: float) -> tuple[np.ndarray, np.ndarray]:
+    scaled = with_lengths(trace, share)
+    return scaled.prompt_tokens, scaled.output_tokens
+
+
+def _summary(case: Case, record: Record) -> Summary:
+    config = case.job.config
+    return summarize(record, warmup_s=config["warmup_s"], warmup_requests=config["warmup_requests"])

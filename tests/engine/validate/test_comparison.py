@@ -1,0 +1,56 @@
+"""Verdicts by hand: each figure has its own tolerance, and the engine's own spread beside it."""
+
+import pytest
+
+from engine.validate.comparison import KEYS, OUTSIDE, UNDEFINED, WITHIN, WITHIN_SPREAD, compare, judge, metrics_at
+
+
+def test_an_error_is_of_the_simulator_against_the_mean_of_the_engine():
+    """Runs of 0.9, 1.0 and 1.4 s: their mean is 1.1, the farthest lies 27.3 % from it."""
+    row = judge("ttft mean", [0.9, 1.0, 1.4], 1.144, 0.05)
+    assert row.engine == pytest.approx(1.1) and row.error == pytest.approx(0.04)
+    assert row.spread == pytest.approx(0.3 / 1.1) and row.verdict == WITHIN
+
+
+@pytest.mark.parametrize(
+    "simulator, tolerance, verdict",
+    [(1.05, 0.05, WITHIN), (0.95, 0.05, WITHIN), (1.0501, 0.05, WITHIN_SPREAD), (1.1, 0.0, WITHIN_SPREAD),
+     (0.9, 0.05, WITHIN_SPREAD), (1.11, 0.05, OUTSIDE), (0.89, 0.1, OUTSIDE), (1.11, 0.12, WITHIN)],
+)  # fmt: skip
+def test_verdicts_where_the_engine_spreads_by_a_tenth(simulator: float, tolerance: float, verdict: str):
+    assert judge("tpot p50", [0.9, 1.1], simulator + 1e-12 * (1 - simulator), tolerance).verdict == verdict
+
+
+def test_one_run_has_no_spread_to_hide_in():
+    row = judge("tpot p50", [1.0], 1.06, 0.05)
+    assert row.spread is None and row.verdict == OUTSIDE
+
+
+def test_what_one_half_alone_has_is_wrong_and_what_neither_has_is_not_defined():
+    assert judge("queue_slope", [None, None], None, 0.1).verdict == UNDEFINED
+    assert judge("queue_slope", [None], 0.3, 0.1).verdict == OUTSIDE
+    assert judge("queue_slope", [0.3, None], 0.3, 0.1).verdict == OUTSIDE
+    assert judge("queue_slope", [0.3], None, 0.1).verdict == OUTSIDE
+    assert judge("queue_slope", [0.0], 0.0, 0.1).verdict == WITHIN
+    assert judge("queue_slope", [0.0], 0.1, 0.1).verdict == OUTSIDE
+
+
+def test_a_falling_queue_is_judged_by_its_size():
+    assert judge("queue_slope", [-2.0], -2.1, 0.1).error == pytest.approx(-0.05)
+
+
+def test_past_saturation_only_throughput_and_the_queue_count():
+    assert metrics_at(1.0) == metrics_at(1.3) == ["throughput", "queue_slope"]
+    below = metrics_at(0.95)
+    assert len(below) == 13 and "queue_slope" not in below and {"ttft p99", "e2e mean", "throughput"} <= set(below)
+
+
+def test_no_figure_hides_another():
+    """Only the 99 % quantile of TPOT is off, and the mean of everything is right."""
+    summary = dict.fromkeys(KEYS.values(), 1.0)
+    tolerances = dict.fromkeys(KEYS, 0.05)
+    rows = compare(0.7, [summary], summary | {"tpot_s_p99": 1.2}, tolerances)
+    assert [row.metric for row in rows if row.verdict == OUTSIDE] == ["tpot p99"]
+    assert all(row.verdict == WITHIN for row in compare(0.7, [summary], summary, tolerances))
+    forgiving = tolerances | {"tpot p99": 0.25}
+    assert all(row.verdict == WITHIN for row in compare(0.7, [summary], summary | {"tpot_s_p99": 1.2}, forgiving))
