@@ -80,7 +80,7 @@ def load(config: dict[str, Any]) -> Loaded:
     device = device_named(options["device"])
     if device.type == "cpu":
         torch.set_num_threads(options["threads"] or _cores())
-    shape = model_shape(config["model"], config["cache"]["kv_cache_dtype"])
+    shape = _shape(config)
     source, notes = _weights(options["weights"], config["model"], shape)
     dtype = options["dtype"] if options["dtype"] != "auto" else "fp32" if device.type == "cpu" else shape.dtype
     kv = config["cache"]["kv_cache_dtype"]
@@ -93,6 +93,13 @@ def load(config: dict[str, Any]) -> Loaded:
     _check_shape(model.config, shape)
     observed = kv == "fp8" and options["kv_scales"] == "observed"
     return Loaded(model, attention.backend, kv_dtype, shape, not options["enforce_eager"], observed, notes)
+
+
+def _shape(config: dict[str, Any]) -> ModelShape:
+    try:
+        return model_shape(config["model"], config["cache"]["kv_cache_dtype"])
+    except ValueError as error:
+        raise EngineError(str(error)) from error
 
 
 def _cores() -> int:
