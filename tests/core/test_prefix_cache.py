@@ -144,3 +144,16 @@ def test_tokens_given_back_take_their_hashes_along() -> None:
     assert set(drive.pool.oldest) == {"k0", "k1"}
     drive.drain()
     assert finished_with(b, 1)
+
+
+def test_a_shared_block_that_only_a_sample_has_registered_is_found_when_the_other_gives_it_back() -> None:
+    """a.1 is preempted and registers the prompt; a.0, which never did, ends. Then a.1 takes both from the free list."""
+    hog = Request("hog", 0, 7, 6)
+    drive = caching(hog, Request("a", 0, 8, 4, samples=2), num_blocks=6, block_size=4, max_num_batched_tokens=16)
+    steps = drive.steps(4)
+    assert steps[2].preempted == {"a.1": "recompute"} and steps[3].ended == ["a.0"]
+    assert drive.pool.num_free == 3
+    back = drive.step()
+    assert back.admitted == ["a.1"] and back.scheduled == {"hog": 1, "a.1": 2}
+    assert drive.pool.num_free == 0  # hog's three, the two that were found, and one of its own
+    drive.drain()

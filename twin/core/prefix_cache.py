@@ -85,6 +85,9 @@ class PrefixCachingPool(BlockPool):
             unregistered = [blocks[registered:hashed], blocks[hashed:]]
         unknown, blank = unregistered
         unknown.reverse()
+        if self.forked:  # a sibling that shared a block may have registered it
+            for place, block in enumerate(unknown, len(self.lru) + self.cut):
+                self.position[block] = place
         self.lru += unknown
         self.free_stack += blank
         self.num_free += len(unknown) + len(blank)
