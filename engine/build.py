@@ -28,6 +28,7 @@ from twin.core.limits import Limits
 from twin.memory import ModelShape, model_shape
 
 EMBEDDED_MODEL = "smollm2-135m"  # the shape of conf/model that has weights here
+LONGEST = 1 << 21  # tokens of context; the rotary table of a head of 128 takes 1 GiB then
 RECORDABLE = ("cuda", "triton")  # back ends whose launches do not depend on what is in the batch
 TORCH_DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float8_e4m3fn}
 
@@ -89,6 +90,8 @@ def load(config: dict[str, Any]) -> Loaded:
     (ops, linear), attention = _ops(device, options["compile"], notes), attention_backend(config["attention"], wanted)
     notes += [attention.note] if attention.note else []
     longest = config["model"].get("max_model_len") or shape.max_position
+    if longest > LONGEST:
+        raise EngineError(f"model.max_model_len={longest:,}: the engine computes contexts of up to {LONGEST:,} tokens")
     model = load_model(source, dtype, device, ops, config["seed"], max(longest, shape.max_position), linear)
     _check_shape(model.config, shape)
     observed = kv == "fp8" and options["kv_scales"] == "observed"

@@ -75,7 +75,8 @@ class Stepper:
     ) -> None:
         self.cache, self.limits, self.clock, self.device = runner.cache, limits, clock, runner.device
         self.random = np.random.default_rng(seed)
-        self.contents = RandomContents(runner.model.config.vocab, limits.max_model_len, self.random)
+        longest = min(limits.max_model_len, limits.num_blocks * limits.block_size)
+        self.contents = RandomContents(runner.model.config.vocab, longest, self.random)
         self.executor = Executor(runner, self.contents, seed)
         self._nobody = State(limits, Policy(), Rules())  # of the batches: in it nobody runs
         fill_at_random(self.cache, seed)

@@ -42,6 +42,7 @@ def folders(own_folder: Path, failing: None) -> None:
         ("model.head_dim=17", ["head_dim (17)", "even"]),
         ("model.heads=5", ["heads (5)", "multiple of kv_heads (2)"]),
         ("model.layers=0", ["layers", "whole number above 0"]),
+        ("model.max_model_len=99999999", ["model.max_model_len=99,999,999", "2,097,152 tokens"]),
         ("model.architecture=opt", ["does not run opt", "llama, qwen2, qwen3"]),
         ("model.quantization=fp8", ["fp8", "quantization=null"]),
         ("model=llama3.1-70b", ["llama3.1-70b", "fp32 takes", "would fit"]),
