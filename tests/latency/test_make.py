@@ -30,7 +30,9 @@ def test_without_measured_steps_the_roofline_steps_in_and_says_so():
     assert "no measured steps are shipped for model=qwen2.5-7b gpu=l40s" in notes[0]
 
 
-@pytest.mark.parametrize(("change", "gpus", "why"), [({"quantization": "fp8"}, 1, "quantization"), ({}, 2, "parallel.tensor_parallel_size=2")])
+@pytest.mark.parametrize(
+    ("change", "gpus", "why"), [({"quantization": "fp8"}, 1, "quantization"), ({}, 2, "parallel.tensor_parallel_size=2")]
+)
 def test_a_fit_is_not_used_for_what_it_did_not_measure(change, gpus, why):
     notes: list[str] = []
     made = make_latency("fitted", {}, model(**change), gpu(), tensor_parallel_size=gpus, notes=notes)
@@ -89,10 +91,17 @@ def test_naming_a_linear_model_imports_nothing_heavy():
 @pytest.mark.parametrize("path", sorted(fitted_folder().glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_fit_states_range_error_and_source_and_errs_little(path):
     content = yaml.safe_load(path.read_text())
-    assert path.stem == f"{content['model']}_{content['gpu']}" and content["source"]
-    for region in ("decode", "mixed", "prefill"):
-        assert 0 < content["error"][region]["mape"] < 5 and content["error"][region]["steps"] > 0
-    made = make_latency("fitted", {}, model(content["model"]), gpu(content["gpu"]))
+    gpus = content.get("tensor_parallel_size", 1)
+    several = f"_tp{gpus}" if gpus > 1 else ""
+    assert path.stem == f"{content['model']}_{content['gpu']}{several}" and content["source"] and content["licence"]
+    regions = {"decode", "mixed", "prefill"} & content["error"].keys()
+    assert regions >= {"decode", "prefill"} and ("mixed" in regions or "steps with both" in content["not_known"])
+    whole_model = content["model"] == "llama2-70b"  # a table whose repeats alone scatter by as much
+    for region in regions:
+        assert 0 < content["error"][region]["mape"] < (15 if whole_model else 5) and content["error"][region]["steps"] > 5
+    notes: list[str] = []
+    made = make_latency("fitted", {}, model(content["model"]), gpu(content["gpu"]), gpus, notes)
+    assert made.describe()["name"] == "fitted" and not notes and 0 < made.describe()["spread"] < 0.2
     assert made.ranges()["sequences"][1] >= STEP.sequences
 
 

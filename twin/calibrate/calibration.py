@@ -15,7 +15,7 @@ from twin.calibrate.judge import Judgement, Region
 from twin.calibrate.link import Link, fit_link
 from twin.calibrate.nnls import nnls
 from twin.calibrate.steps import GRID, Steps
-from twin.calibrate.terms import Term, content
+from twin.calibrate.terms import OPTIONAL, Term, content
 from twin.latency.fitted import COEFFICIENTS
 
 HOST_FULL = "host_full_sequences"
@@ -63,24 +63,28 @@ class Calibration:
 
 
 def calibrate(
-    steps: Steps, holdout: Sequence[str] = (), prior: Prior | None = None, added: Mapping[str, float] | None = None
+    steps: Steps,
+    holdout: Sequence[str] = (),
+    prior: Prior | None = None,
+    added: Mapping[str, float] | None = None,
+    optional: Sequence[Term] = OPTIONAL,
 ) -> Calibration:
     """Fits, and foretells what is held out: the runs named, or in turn every block by a fit to the others.
 
     Raises ValueError where the steps are too few for the terms, and for runs that are not there.
     """
     predicted_s = np.full(len(steps), np.nan)
-    fitted = fit(steps, prior)
+    fitted = fit(steps, prior, optional)
     if holdout:
         mask = named(steps, holdout)
-        fitted = fit(steps.chosen(~mask), prior)
+        fitted = fit(steps.chosen(~mask), prior, optional)
         predicted_s[mask] = fitted.seconds(steps.chosen(mask))
         words = f"runs held out whole: {', '.join(holdout)}"
         known = steps.chosen(~mask)
     else:
         masks = folds(blocks(steps))
         for mask in masks:
-            predicted_s[mask] = fit(steps.chosen(~mask), prior).seconds(steps.chosen(mask))
+            predicted_s[mask] = fit(steps.chosen(~mask), prior, optional).seconds(steps.chosen(mask))
         what = "cells of the grid" if steps.kind == GRID else "runs" if len(steps.runs) > 1 else "tenths of the run"
         words = f"each step foretold by a fit to the others: {len(masks)} parts of whole {what}"
         known = steps

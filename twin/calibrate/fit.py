@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twin.calibrate.conditioning import duplicates, inseparable
+from twin.calibrate.conditioning import duplicates
 from twin.calibrate.holdout import blocks, folds
 from twin.calibrate.nnls import nnls, triangle
 from twin.calibrate.steps import Steps
 from twin.calibrate.terms import BASIC, OPTIONAL, Term, matrix, spoken_of, within_range
 
 STEPS_A_TERM = 2  # different ones, at the least
-WORTH_A_TERM = 0.01  # of the held-out error that it must take away
-MOST_STEPS_OF_CURVE = 8  # knees and tiles; more would follow the noise
+WORTH_A_TERM = 0.01  # of the held-out error that some terms more must take away
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class Fit:
         return matrix(self.terms, steps) @ np.array(list(self.values.values()))
 
 
-def fit(steps: Steps, prior: Prior | None = None) -> Fit:
-    """The terms that the steps speak of and that foretell what is held out, by non-negative least squares.
+def fit(steps: Steps, prior: Prior | None = None, optional: Sequence[Term] = OPTIONAL) -> Fit:
+    """The basic terms, and those of the optional ones that foretell what is held out, by non-negative least squares.
 
     Each step's squared error is divided by its duration. Undivided, the longest steps alone would decide; divided by the
     duration's square (relative errors), the shortest would, and the long ones, which are most of a busy system's time, come
@@ -50,7 +49,7 @@ def fit(steps: Steps, prior: Prior | None = None) -> Fit:
     """
     terms = basic_terms(steps)
     check_enough(steps, terms)
-    return solve(steps, select(steps, terms), prior)
+    return solve(steps, select(steps, terms, optional), prior)
 
 
 def basic_terms(steps: Steps) -> list[Term]:
@@ -109,28 +108,24 @@ def _prior_rows(steps: Steps, terms: Sequence[Term], prior: Prior) -> tuple[np.n
     return believed, means
 
 
-def select(steps: Steps, basic: Sequence[Term]) -> list[Term]:
-    """`basic`, and of the optional terms one after the other that which lowers the error of held-out blocks most.
+def select(steps: Steps, basic: Sequence[Term], optional: Sequence[Term]) -> list[Term]:
+    """`basic`, and as few of the optional terms as foretell held-out blocks nearly as well as any number of them.
 
-    One that could not be told apart from those chosen is passed over. It ends when the next one would not take 1 % of that
-    error away.
+    From all that a fit to all steps does not set to zero, one after the other is taken away that is missed least. Of the
+    sets on the way the smallest is chosen whose held-out error is within 1 % of the least.
     """
-    chosen = list(basic)
-    candidates = within_range(spoken_of(OPTIONAL, steps), steps)
-    held_out = _HeldOut(steps, [*chosen, *candidates])
-    best = held_out.error(chosen)
-    while candidates:
-        errors = [held_out.error([*chosen, term]) for term in candidates]
+    candidates = within_range(spoken_of(optional, steps), steps)
+    held_out = _HeldOut(steps, [*basic, *candidates])
+    chosen = held_out.useful([*basic, *candidates], basic)
+    way = [(held_out.error(chosen), chosen)]
+    while len(chosen) > len(basic):
+        smaller = [[term for term in chosen if term is not without] for without in chosen if without not in basic]
+        errors = [held_out.error(terms) for terms in smaller]
         least = int(np.argmin(errors))
-        if errors[least] >= (1 - WORTH_A_TERM) * best:
-            break
-        term = candidates.pop(least)
-        if held_out.told_apart(chosen, term):
-            best = errors[least]
-            chosen = held_out.useful([*chosen, term], basic)
-        if sum(bool(term.at) for term in chosen) == MOST_STEPS_OF_CURVE:
-            candidates = [term for term in candidates if not term.at]
-    return chosen
+        chosen = smaller[least]
+        way.append((errors[least], chosen))
+    enough = (1 + WORTH_A_TERM) * min(error for error, _ in way)
+    return next(terms for error, terms in reversed(way) if error <= enough)
 
 
 class _HeldOut:
@@ -161,9 +156,3 @@ class _HeldOut:
         rows = np.concatenate(self.parts)
         values = nnls(rows[:, places], rows[:, -1])
         return [term for term, value in zip(terms, values, strict=True) if value > 0 or term in basic]
-
-    def told_apart(self, terms: Sequence[Term], newcomer: Term) -> bool:
-        """Whether the steps know the coefficient of one more term by itself."""
-        places = [self.terms.index(term) for term in (*terms, newcomer)]
-        rows = np.concatenate(self.parts)[:, places]
-        return not any(len(terms) in pair[:2] for pair in inseparable(rows))

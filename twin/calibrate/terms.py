@@ -91,12 +91,14 @@ def spoken_of(terms: Iterable[Term], steps: Steps) -> list[Term]:
 
 
 def within_range(terms: Iterable[Term], steps: Steps) -> list[Term]:
-    """Of knees and tiles those that lie between the sizes of the steps, all of the others."""
-    tokens = np.sort(steps.column("prefill_tokens") + steps.column("decode_tokens"))
-    least, most = tokens[0], tokens[-1]
-    return [
-        term for term in terms if not term.at or (term.name == "tiles" and term.at < most) or least < term.at < most / 1.5
-    ]
+    """Of knees those that lie between the sizes of the steps, of tiles those that a tenth of the steps goes beyond.
+
+    Were nearly all steps within the first tile, it would be the same as base_s.
+    """
+    tokens = steps.column("prefill_tokens") + steps.column("decode_tokens")
+    usual = float(np.quantile(tokens, 0.9))
+    least, most = float(tokens.min()), float(tokens.max()) / 1.5
+    return [term for term in terms if not term.at or (term.at < usual if term.name == "tiles" else least < term.at < most)]
 
 
 def content(values: Mapping[Term, float]) -> dict[str, Any]:
