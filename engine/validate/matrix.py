@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from engine.errors import EngineError
 from engine.lockstep import Difference
 from engine.validate.capacity import Capacity, capacity
 from engine.validate.comparison import Row, compare
+from engine.validate.fit import fit_runs
 from engine.validate.laboratory import Case, Laboratory, Played, all_at_once, at_rate
 from engine.validate.options import Options
-from engine.validate.quick_fit import fit_steps
 from engine.validate.steps import Step, StepErrors, step_errors
+from twin.calibrate.steps import About
 from twin.latency.model import LatencyModel
 
 HALF = 0.5  # of the capacity: the second run that the latency model is fitted to
@@ -61,7 +63,8 @@ class Matrix:
     latency: LatencyModel | None = None  # the user's, else fitted
     tell: Tell = lambda line: None
     capacities: dict[str, Capacity] = field(default_factory=dict)  # by trace
-    fitted_to: list[Step] = field(default_factory=list)
+    fitted_to: list[tuple[str, list[Step]]] = field(default_factory=list)  # name of a run, its steps
+    latency_file: dict[str, Any] | None = None  # content of one, if the model was fitted here
     cells: list[Cell] = field(default_factory=list)
     complete: bool = False
     runs: list[tuple[str, str | None]] = field(default_factory=list)  # of the engine: which, and what others did meanwhile
@@ -107,20 +110,28 @@ class Matrix:
         if not burst.summary["finished"]:
             raise EngineError(f"{case}: none of {burst.summary['requests']} requests finished; {_why(burst)}")
         self.capacities[case.trace] = capacity(burst.record)
-        self.fitted_to += burst.steps
+        self.fitted_to.append((f"{case.trace}, burst", burst.steps))
         if self.latency is None:
             self.tell(f"{case}: at half of the capacity, for the latency model")
             rate = HALF * self.capacities[case.trace].requests_per_s
             half = self.laboratory.on_engine(case, at_rate(rate), skip_idle=True)
-            self.fitted_to += self._noted(f"{case}, load {HALF:g}", half).steps
+            self.fitted_to.append((f"{case.trace}, load {HALF:g}", self._noted(f"{case}, load {HALF:g}", half).steps))
 
     def _fitted(self) -> LatencyModel:
         config = self.cases[0].job.config
         loaded = self.laboratory.backend.loaded
         assert loaded is not None
-        device = "cpu" if loaded.device.type == "cpu" else config["gpu"]["name"]
-        source = f"{len(self.fitted_to)} steps of the engine: bursts, and runs at half of the capacity"
-        return fit_steps(self.fitted_to, model=config["model"]["name"], gpu=device, source=source)
+        limits = self.cases[0].job.simulation.setup.limits
+        about = About(
+            model=config["model"]["name"],
+            gpu="cpu" if loaded.device.type == "cpu" else config["gpu"]["name"],
+            max_num_seqs=limits.max_num_seqs,
+            max_num_batched_tokens=limits.max_num_batched_tokens,
+        )
+        steps = sum(len(steps) for _, steps in self.fitted_to)
+        source = f"{steps} steps of the engine: {'; '.join(name for name, _ in self.fitted_to)}"
+        model, self.latency_file = fit_runs(self.fitted_to, about, source)
+        return model
 
     def _noted(self, what: str, played: Played) -> Played:
         self.runs.append((what, played.foreign))

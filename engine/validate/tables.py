@@ -129,7 +129,7 @@ def as_json(matrix: Matrix) -> dict[str, Any]:
         "contaminated_runs": contaminated(matrix),
         "runs": len(matrix.runs),
         "latency": matrix.latency.describe(),
-        "steps_fitted_to": len(matrix.fitted_to),
+        "steps_fitted_to": sum(len(steps) for _, steps in matrix.fitted_to) if matrix.latency_file else 0,
         "step_errors": [each._asdict() for each in matrix.holdout()],
         "capacity": {trace: found._asdict() for trace, found in matrix.capacities.items()},
         "cells": [_cell_json(cell, matrix) for cell in matrix.cells],

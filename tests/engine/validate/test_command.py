@@ -75,7 +75,7 @@ def test_all_that_a_validation_leaves(capsys: pytest.CaptureFixture[str]):
     page = Path("out/report.html").read_text()
     assert page.count("<svg") == 3 and "decisions identical" in page and "<script" not in page
     model = FittedLatency(yaml.safe_load(Path("out/latency.yaml").read_text()))
-    assert model.describe() == result["latency"] and model.about["gpu"] == "cpu"
+    assert model.describe()["coefficients"] == result["latency"]["coefficients"] and model.about["gpu"] == "cpu"
 
 
 def test_a_figure_outside_its_tolerance_is_exit_status_1_and_named(capsys: pytest.CaptureFixture[str]):
@@ -117,7 +117,7 @@ def test_several_policies_on_several_traces_with_a_model_of_the_users(capsys: py
     assert [(cell["policy"], cell["trace"]) for cell in result["cells"]] == [
         ("fcfs", "chat"), ("fcfs", "code"), ("sjf", "chat"), ("sjf", "code"),
     ]  # fmt: skip
-    assert result["latency"]["source"] == "a guess" and result["steps_fitted_to"] >= 0
+    assert result["latency"]["source"] == "a guess" and result["steps_fitted_to"] == 0
     assert all(cell["decisions_identical"] for cell in result["cells"])
     assert result["cells"][0]["requests_per_s"] == result["cells"][2]["requests_per_s"]  # a trace has one capacity
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from engine.validate.laboratory import at_rate
-from engine.validate.quick_fit import fit_steps
 from engine.validate.steps import Step
-from tests.engine.validate.test_quick_fit import steps
+from tests.engine.validate.test_fit import fitted, steps
 from traces.trace import Trace
 from twin.core import Limits
 from twin.policy_assembly import assemble
@@ -23,7 +22,7 @@ def simulated(measured: list[Step]) -> dict:
     draw = np.random.default_rng(2)
     trace = Trace("a test", np.arange(40) * 1.0, draw.integers(1, 60, 40), draw.integers(1, 20, 40))
     limits = Limits(64, max_num_seqs=8, max_num_batched_tokens=128, max_model_len=256)
-    setup = Setup(limits, assemble("fcfs", {}).policy, fit_steps(measured))
+    setup = Setup(limits, assemble("fcfs", {}).policy, fitted(measured))
     outcome = Simulation(setup, at_rate(50.0)(trace)).run()
     summary = summarize(Record(**vars(outcome)))
     return {name: value for name, value in summary.items() if "wall" not in name}
