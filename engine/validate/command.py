@@ -58,6 +58,10 @@ def main(words: list[str]) -> int:
                 with signals.held():
                     message = _played(matrix)
                     _save(folder, matrix, cases[0].job.config, command)
+            except PolicyError as error:
+                release([folder])
+                streams.complain(f"twin validate: {one_line(str(error))}")
+                return FAILED
             except BaseException:
                 release([folder])
                 raise
@@ -91,7 +95,7 @@ def _cases(words: list[str], composed: Composed, options: Options, laboratory: L
 
 def _of_latency(line: str) -> bool:
     """Of a model that is not used, since one is fitted."""
-    return line.startswith(("step latency:", "note: latency="))
+    return line.startswith(("step latency:", "step times", "note: latency="))
 
 
 def _played(matrix: Matrix) -> str:
@@ -101,8 +105,6 @@ def _played(matrix: Matrix) -> str:
             matrix.run()
     except (KeyboardInterrupt, PolicyError) as error:
         if not any(cell.engine for cell in matrix.cells):
-            if isinstance(error, PolicyError):
-                raise UserError(one_line(str(error))) from error
             raise
         return signals.in_words() if isinstance(error, KeyboardInterrupt) else one_line(str(error))
     return ""

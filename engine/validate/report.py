@@ -10,6 +10,7 @@ from engine.validate import tables
 from engine.validate.comparison import OUTSIDE, UNDEFINED, WITHIN_SPREAD
 from engine.validate.figures import load_figure, parity_figure, residuals_figure
 from engine.validate.matrix import Matrix
+from twin.calibrate.save import latency_file
 from twin.results import folder as files
 from twin.results import page, style
 from twin.results.folder import RunFolder, plain, yaml_text
@@ -33,7 +34,7 @@ def save(folder: RunFolder, matrix: Matrix, config: dict[str, Any], command: str
     folder.text(STEP_ERRORS, tables.steps_csv(matrix.holdout()))
     folder.text(VALIDATION, json.dumps(plain(tables.as_json(matrix)), indent=2, allow_nan=False) + "\n")
     if matrix.latency_file is not None:
-        folder.text(LATENCY, yaml_text(matrix.latency_file))
+        folder.text(LATENCY, latency_file(matrix.latency_file))
     pictures = dict(_figures(matrix)) if output["figures"] or output["report"] else {}
     if output["figures"]:
         for name, figure in pictures.items():

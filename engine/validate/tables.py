@@ -128,7 +128,7 @@ def as_json(matrix: Matrix) -> dict[str, Any]:
         "outside": outside(matrix),
         "contaminated_runs": contaminated(matrix),
         "runs": len(matrix.runs),
-        "latency": matrix.latency.describe(),
+        "latency": matrix.latency_file or matrix.latency.describe(),
         "steps_fitted_to": sum(len(steps) for _, steps in matrix.fitted_to) if matrix.latency_file else 0,
         "step_errors": [each._asdict() for each in matrix.holdout()],
         "capacity": {trace: found._asdict() for trace, found in matrix.capacities.items()},

@@ -1,8 +1,11 @@
 """`twin validate` as a user calls it, on a tiny model; no test asks how long anything takes."""
 
 import csv
+import importlib.util
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +148,49 @@ def test_ctrl_c_before_anything_is_judged_leaves_nothing(monkeypatch: pytest.Mon
     monkeypatch.setattr(laboratory.Laboratory, "on_engine", lambda *about, **more: signal.raise_signal(signal.SIGINT))
     assert validate() == 130
     assert list(tmp_path.iterdir()) == []
+
+
+FAILING = '''from twin.policy import Policy
+
+
+class Failing(Policy):
+    """Works for a while."""
+
+    def __init__(self, after: int = 4):
+        self.calls, self.after = 0, after
+
+    def order(self, request, view):
+        self.calls += 1
+        if self.calls > self.after:
+            raise RuntimeError("boom")
+        return request.arrival_s
+'''
+
+
+def test_a_policy_that_fails_is_exit_status_1_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "failing.py").write_text(FAILING)
+    assert validate("policy=failing", "allow_unchecked=true") == 1
+    err = capsys.readouterr().err
+    assert err.startswith("twin validate: policy Failing, plan ") and "RuntimeError: boom" in err and err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["policies"]
+    assert validate("policy=failing") == 2
+    assert "has no certificate" in capsys.readouterr().err
+
+
+def test_without_the_packages_of_the_engine_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "torch" else there(name, *more))
+    assert validate() == 2
+    assert capsys.readouterr().err == "twin validate: the engine needs torch: pip install 'twin-serving[engine]'\n"
+
+
+def test_the_command_can_be_asked_for_help_without_them():
+    """Nothing that it imports at its top needs PyTorch."""
+    program = "import sys, engine.validate.command; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == 0
 
 
 @pytest.mark.parametrize(

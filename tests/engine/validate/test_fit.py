@@ -1,14 +1,18 @@
 """A latency model from the steps of runs foretells what they were made from."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from engine.errors import EngineError
 from engine.validate.fit import fit_runs
 from engine.validate.steps import Step
+from twin.calibrate.save import latency_file
 from twin.calibrate.steps import About
 from twin.core.batch import Features
 from twin.latency.fitted import FittedLatency
+from twin.latency.make import read_fitted
 
 TRUTH = FittedLatency(
     {
@@ -48,9 +52,17 @@ def test_steps_that_are_sums_of_terms_are_foretold():
     assert (model.about["model"], model.about["gpu"], model.about["source"]) == ("tiny", "cpu", "a test")
 
 
-def test_the_file_makes_the_same_model():
-    model, content = fit_runs([("burst", steps()), ("load 0.5", steps())], ABOUT, "a test")
-    assert FittedLatency(content).describe() == model.describe()
+def test_the_file_makes_the_same_model(tmp_path: Path):
+    """Of steps that cost more beyond 256 tokens: the number of tokens at a knee is a number in the file too."""
+    bent = [step._replace(duration_s=step.duration_s + 1e-4 * max(0, _tokens(step) - 256)) for step in steps()]
+    model, content = fit_runs([("burst", bent), ("load 0.5", bent)], ABOUT, "a test")
+    assert model.knees
+    (tmp_path / "latency.yaml").write_text(latency_file(content))
+    assert read_fitted(tmp_path / "latency.yaml").describe() == model.describe()
+
+
+def _tokens(step: Step) -> int:
+    return step.features.prefill_tokens + step.features.decode_tokens
 
 
 def test_steps_that_moved_blocks_do_not_count():
