@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_POINTS = 4000  # of a kind; more are one blot
+FEW_POINTS = 300  # up to so many are drawn larger
 COLOURS = {"decode": style.BLUE, "prefill": style.ORANGE, "mixed": style.GREEN}
 BAND = 5.0  # percent, shaded
 
@@ -33,7 +34,7 @@ def residual_figure(judgement: Judgement) -> Figure:
         style.label(panel, label)
         _scatter(panel, judgement, across)
     style.label(axes[0][0], panels[0][1], "predicted / measured - 1 (%)")
-    axes[0][-1].legend(frameon=False, fontsize=9, labelcolor=style.INK, loc="lower left", markerscale=3, handlelength=1.0)
+    axes[0][-1].legend(frameon=False, fontsize=9, labelcolor=style.INK, loc="lower left", markerscale=1.5, handlelength=1.0)
     limit = float(np.quantile(np.abs(100 * judgement.error[judgement.known]), 0.995))
     axes[0][0].set_ylim(-max(1.2 * limit, BAND), max(1.2 * limit, BAND))
     return figure
@@ -51,5 +52,6 @@ def _scatter(panel: Axes, judgement: Judgement, across: np.ndarray) -> None:
     for name, colour in COLOURS.items():
         rows = np.flatnonzero(masks[name] & judgement.known & (across > 0))
         rows = rows[:: max(1, len(rows) // MOST_POINTS)]
-        panel.plot(across[rows], 100 * judgement.error[rows], ".", markersize=3, alpha=0.45, color=colour, label=name,
+        size = 3 if len(rows) > FEW_POINTS else 6
+        panel.plot(across[rows], 100 * judgement.error[rows], ".", markersize=size, alpha=0.45, color=colour, label=name,
                    markeredgewidth=0)  # fmt: skip

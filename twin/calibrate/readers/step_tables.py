@@ -38,7 +38,10 @@ def read_profile(frame: DataFrame, path: Path) -> Steps:
     swaps = (kinds == "swap").to_numpy() if kinds is not None else np.zeros(len(frame), bool)
     keep = ~marked & ~swaps
     if not keep.any():
-        raise ValueError(f"{path}: {marked.sum()} of {len(frame)} rows are contaminated, and no other measures a step")
+        raise ValueError(
+            f"{path}: {marked.sum()} of {len(frame)} rows are contaminated, and no other measures a step; measure on "
+            f"a quiet machine"
+        )
     host_s = None
     if "device_s" in frame:
         host_s = (duration_s - seconds(frame, "device_s", path))[keep]
