@@ -68,6 +68,12 @@ def test_too_few_different_steps_are_refused_with_the_count_that_is_needed():
         fit(table(few))
 
 
+def test_too_few_that_are_left_when_a_part_is_held_out_are_refused_too():
+    alike = [step(4, 100 + number) for number in range(12)]  # all in one cell of the grid
+    with pytest.raises(ValueError, match="^0 different steps left when 12 are held out are too few for . terms"):
+        calibrate(table(alike))
+
+
 def test_terms_of_which_no_step_speaks_are_named():
     decodes = table([each for each in grid() if not each.prefill_tokens])
     words = left_out(decodes)

@@ -101,6 +101,7 @@ def test_a_step_log_of_vllm_counts_the_usual_gap_and_not_the_idling(tmp_path: Pa
 def test_several_files_become_one_table(tmp_path: Path):
     parts = [read(log(tmp_path / name / "steps.csv"), wanted()) for name in ("a", "b")]
     steps = joined(parts)
+    assert joined([*parts, parts[0]]).runs == ("a", "b", "a-2")
     assert steps.runs == ("a", "b") and list(steps.run) == [0, 0, 0, 1, 1, 1] and steps.kind == RUN
 
 
@@ -184,7 +185,7 @@ def test_cal_05_a_missing_column_is_named_with_the_one_that_was_probably_meant(t
         ("a.csv", "", "a.csv: empty"),
         ("a.csv", "duration_s,sequences\n", "a.csv: no rows"),
         ("a.csv", "x,y\n1,2\n", "missing column sequences, .* of steps; what can be read: a table of engine profile"),
-        ("a.parquet", "x,y\n1,2\n", "a.parquet: cannot be read as Parquet"),
+        ("a.csv", "PAR1 and nothing else", "a.csv: cannot be read as Parquet"),
         ("none/b.csv", None, "b.csv: no such file or folder"),
     ],
 )

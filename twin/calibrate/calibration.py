@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from twin.calibrate.conditioning import condition_number, doubts
-from twin.calibrate.fit import Fit, Prior, fit, left_out, weighted
+from twin.calibrate.fit import Fit, Prior, basic_terms, check_enough, fit, left_out, weighted
 from twin.calibrate.holdout import blocks, folds, named
 from twin.calibrate.judge import Judgement, Region
 from twin.calibrate.link import Link, fit_link
@@ -84,7 +84,9 @@ def calibrate(
     else:
         masks = folds(blocks(steps))
         for mask in masks:
-            predicted_s[mask] = fit(steps.chosen(~mask), prior, optional).seconds(steps.chosen(mask))
+            left = steps.chosen(~mask)
+            check_enough(left, basic_terms(steps), f"left when {int(mask.sum())} are held out ")
+            predicted_s[mask] = fit(left, prior, optional).seconds(steps.chosen(mask))
         what = "cells of the grid" if steps.kind == GRID else "runs" if len(steps.runs) > 1 else "tenths of the run"
         words = f"each step foretold by a fit to the others: {len(masks)} parts of whole {what}"
         known = steps

@@ -69,14 +69,14 @@ def left_out(steps: Steps) -> list[str]:
     return lines
 
 
-def check_enough(steps: Steps, terms: Sequence[Term]) -> None:
-    """Raises ValueError where there are too few different steps for the terms."""
+def check_enough(steps: Steps, terms: Sequence[Term], which: str = "") -> None:
+    """Raises ValueError where there are too few different steps for the terms; `which` says what steps these are."""
     there, needed = steps.distinct, STEPS_A_TERM * len(terms)
     if there < needed:
         names = ", ".join(map(str, terms))
         raise ValueError(
-            f"{there} different steps are too few for {len(terms)} terms ({names}): at least {needed} are needed, that "
-            f"differ in batch, context and chunk"
+            f"{there} different steps {which}are too few for {len(terms)} terms ({names}): at least {needed} are needed, "
+            f"that differ in batch, context and chunk"
         )
 
 

@@ -40,7 +40,8 @@ class Judgement:
     @property
     def spread(self) -> float:
         """Relative standard deviation of measured steps about what was predicted: what step noise is drawn from."""
-        return float(np.std(self.steps.seconds[self.known] / self.predicted_s[self.known]))
+        told = self.predicted_s > 0  # and not nan
+        return float(np.std(self.steps.seconds[told] / self.predicted_s[told]))
 
     def regions(self) -> dict[str, Region]:
         """By what a step holds, and once more those that are about as full as steps get; only regions with steps."""

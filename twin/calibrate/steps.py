@@ -83,7 +83,7 @@ def joined(parts: Sequence[Steps]) -> Steps:
     number = []
     for part in parts:
         number.append(part.run + len(runs))
-        runs += part.runs
+        runs += [_new_name(name, runs) for name in part.runs]
     swaps = [part.swaps for part in parts if part.swaps is not None]
     hosts = [part.host_s for part in parts if part.host_s is not None]
     return Steps(
@@ -99,6 +99,11 @@ def joined(parts: Sequence[Steps]) -> Steps:
         contaminated=sum(part.contaminated for part in parts),
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
     )
+
+
+def _new_name(name: str, there: Sequence[str]) -> str:
+    """The name, or with a number behind it if there is one of this name."""
+    return next(each for each in (name, *(f"{name}-{count}" for count in range(2, len(there) + 3))) if each not in there)
 
 
 def _joined_swaps(parts: Sequence[Swaps]) -> Swaps:

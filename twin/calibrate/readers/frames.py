@@ -23,18 +23,24 @@ def read_frame(path: Path) -> DataFrame:
     import pyarrow
 
     try:
-        if path.suffix == ".parquet":
+        if is_parquet(path):
             frame = pandas.read_parquet(path)
         else:
             frame = pandas.read_csv(path)
     except pandas.errors.EmptyDataError:
         raise ValueError(f"{path}: empty") from None
     except (pandas.errors.ParserError, UnicodeDecodeError, pyarrow.ArrowException, OSError) as error:
-        kind = "Parquet" if path.suffix == ".parquet" else "CSV"
+        kind = "Parquet" if is_parquet(path) else "CSV"
         raise ValueError(f"{path}: cannot be read as {kind}: {' '.join(str(error).split())}") from None
     if frame.empty:
         raise ValueError(f"{path}: no rows")
     return frame
+
+
+def is_parquet(path: Path) -> bool:
+    """By its first bytes."""
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
 
 
 def require(frame: DataFrame, names: Sequence[str], path: Path, kind: str) -> None:
@@ -48,7 +54,7 @@ def require(frame: DataFrame, names: Sequence[str], path: Path, kind: str) -> No
 
 def row_word(path: Path, row: int) -> str:
     """The place of a row as an editor or pandas would call it."""
-    return f"{path}, row {row}" if path.suffix == ".parquet" else f"{path}, line {row + 2}"
+    return f"{path}, row {row}" if is_parquet(path) else f"{path}, line {row + 2}"
 
 
 def numbers(frame: DataFrame, name: str, path: Path, least: float = 0.0) -> np.ndarray:

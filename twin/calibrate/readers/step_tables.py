@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.calibrate.readers.frames import checked_seconds, numbers, require, seconds
+from twin.calibrate.readers.frames import checked_seconds, is_parquet, numbers, require, seconds
 from twin.calibrate.steps import GRID, RUN, About, Steps, Swaps, feature_rows
 from twin.core.batch import Features
 
@@ -66,7 +66,7 @@ def read_profile(frame: DataFrame, path: Path) -> Steps:
 def profile_metadata(path: Path) -> dict[str, Any]:
     """What the table says of itself, in the Parquet file or beside the CSV file; empty if nothing."""
     try:
-        if path.suffix == ".parquet":
+        if is_parquet(path):
             from pyarrow import parquet
 
             text = (parquet.read_schema(path).metadata or {}).get(METADATA_KEY)
