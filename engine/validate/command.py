@@ -57,6 +57,7 @@ def main(words: list[str]) -> int:
             try:
                 with signals.held():
                     message = _played(matrix)
+                    matrix.conclude()
                     _save(folder, matrix, cases[0].job.config, command)
             except PolicyError as error:
                 release([folder])
@@ -104,7 +105,7 @@ def _played(matrix: Matrix) -> str:
         with signals.heeded():
             matrix.run()
     except (KeyboardInterrupt, PolicyError) as error:
-        if not any(cell.engine for cell in matrix.cells):
+        if not matrix.worth_saving:
             raise
         return signals.in_words() if isinstance(error, KeyboardInterrupt) else one_line(str(error))
     return ""

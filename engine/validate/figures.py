@@ -57,6 +57,7 @@ def _same_scales(panel: Axes, least: float, most: float) -> None:
 
 def _scatter(panel: Axes, cell: Cell, key: str, factor: float, colour: str) -> tuple[float, ...]:
     """Draws the requests that both halves have the quantity of; the least and the greatest value."""
+    assert cell.simulated is not None
     engine = np.mean([run.record.requests[key] for run in cell.engine], axis=0) * factor
     simulator = cell.simulated.record.requests[key] * factor
     both = ~np.isnan(engine) & ~np.isnan(simulator)
@@ -100,6 +101,7 @@ def load_figure(cells: Sequence[Cell]) -> Figure:
     figure, axes = style.figure(11.0, 4.6, 2, len(cells), sharex="col")
     figure.subplots_adjust(wspace=0.24)
     for column, cell in enumerate(cells):
+        assert cell.simulated is not None
         queue, memory = axes[0][column], axes[1][column]
         style.title(queue, f"load {cell.load:g}")
         style.label(memory, "time (s)")

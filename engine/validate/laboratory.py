@@ -29,6 +29,7 @@ from twin.policy_assembly import Assembly
 from twin.results.record import Record
 from twin.results.summary import Summary, summarize
 from twin.sim import Setup, Simulation
+from twin.sim.costs import cheaper_mode
 
 Arrivals = Callable[[Trace], Trace]
 
@@ -109,7 +110,6 @@ class Laboratory:
 
     def __init__(self) -> None:
         self.backend = ValidationBackend()
-        self.latency: LatencyModel | None = None  # of the simulator, once it is calibrated
         self.reader: LoadReader | None = None
 
     def open(self, composed: Composed, command: str) -> Case:
@@ -132,7 +132,7 @@ class Laboratory:
         assert self.reader is not None
         config = dict(case.job.config)
         config["engine"] = config["engine"] | {"skip_idle": skip_idle or config["engine"]["skip_idle"]}
-        setup = self._setup(case)
+        setup = case.job.fresh_setup()
         self.backend.make_room(setup.limits)
         decisions = None
         if rows is not None:
@@ -151,9 +151,12 @@ class Laboratory:
             raise KeyboardInterrupt
         return Played(record, _summary(case, record), self.backend.steps.steps, foreign)
 
-    def in_simulator(self, case: Case, arrivals: Arrivals) -> Played:
-        """By the latency model alone: no clock is read."""
-        record = Record(**vars(Simulation(self._setup(case), arrivals(case.job.trace)).run()))
+    def in_simulator(self, case: Case, arrivals: Arrivals, latency: LatencyModel) -> Played:
+        """By the latency model alone: no clock is read. What preemption_mode=auto asks is asked of the engine's own."""
+        setup = case.job.fresh_setup()
+        simulation = Simulation(replace(setup, latency=latency), arrivals(case.job.trace))
+        simulation.scheduler.state.cheaper_mode = cheaper_mode(setup.latency, setup.swap)
+        record = Record(**vars(simulation.run()))
         if not record.complete:
             raise KeyboardInterrupt
         return Played(record, _summary(case, record))
@@ -162,12 +165,8 @@ class Laboratory:
         """The engine's decisions against those of the simulator given its step times; and how many steps they were."""
         rows: list[Row] = []
         self.on_engine(case, arrivals, skip_idle=True, rows=rows)
-        again = replayed(self._setup(case), arrivals(case.job.trace), rows)
+        again = replayed(case.job.fresh_setup(), arrivals(case.job.trace), rows)
         return first_difference(rows, again), len(rows)
-
-    def _setup(self, case: Case) -> Setup:
-        setup = case.job.fresh_setup()
-        return setup if self.latency is None else replace(setup, latency=self.latency)
 
 
 def at_rate(requests_per_s: float) -> Arrivals:

@@ -1,9 +1,12 @@
 """A validation from its first run to its last: what is played in which order, and what is known of it at any time.
 
-First each trace is played under the first policy, as a burst and at half of the capacity that the burst has shown: to these
-steps the latency model is fitted, which no run that is judged has any part in. Then each case is played at each load once
-with its decisions on record, for lockstep, and `repeats` times without, for time. Repeats are interleaved: all cases at all
-loads once, then all of them again, so that the spread of the repeats has in it how the machine changes over the hours.
+First each trace is played under the first policy as a burst, for the capacity. Then each case is played at each load once
+with its decisions on record, for lockstep. Then come the rounds. In each of them every trace is played under the first
+policy as a burst and at half of the capacity: to these steps the latency model is fitted, in which no run that is judged has
+any part. And every case is played at every load once, for time. So a change of the machine over the hours is in the latency
+model as it is in the runs that are judged, and in the spread of these.
+
+The simulator comes last, when there is nothing left to measure.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from engine.lockstep import Difference
 from engine.validate.capacity import Capacity, capacity
 from engine.validate.comparison import Row, compare
 from engine.validate.fit import fit_runs
-from engine.validate.laboratory import Case, Laboratory, Played, all_at_once, at_rate
+from engine.validate.laboratory import Arrivals, Case, Laboratory, Played, all_at_once, at_rate
 from engine.validate.options import Options
 from engine.validate.steps import Step, StepErrors, step_errors
 from twin.calibrate.steps import About
@@ -42,13 +45,13 @@ class Cell:
     case: Case
     load: float
     rate: float  # requests/s
-    simulated: Played
     lockstep: Lockstep | None = None
     engine: list[Played] = field(default_factory=list)
+    simulated: Played | None = None
 
     def rows(self, options: Options) -> list[Row]:
-        """The comparison; none before the engine has run."""
-        if not self.engine:
+        """The comparison; none before both halves have run."""
+        if not self.engine or self.simulated is None:
             return []
         return compare(self.load, [run.summary for run in self.engine], self.simulated.summary, options.tolerances)
 
@@ -70,25 +73,35 @@ class Matrix:
     runs: list[tuple[str, str | None]] = field(default_factory=list)  # of the engine: which, and what others did meanwhile
 
     def run(self) -> None:
-        """To the end. Interrupted, it keeps what has been played. Raises KeyboardInterrupt, PolicyError, EngineError."""
+        """All runs of the engine; what has been played is kept. Raises KeyboardInterrupt, PolicyError, EngineError."""
         for case in self._first_of_each_trace():
-            self._warm_up(case)
-        model = self.latency or self._fitted()
-        self.latency = self.laboratory.latency = model
+            self._measure_capacity(case)
         for case in self.cases:
             for load in self.options.loads:
-                rate = load * self.capacities[case.trace].requests_per_s
-                self.cells.append(Cell(case, load, rate, self.laboratory.in_simulator(case, at_rate(rate))))
+                self.cells.append(Cell(case, load, load * self.capacities[case.trace].requests_per_s))
         for cell in self.cells:
             self.tell(f"lockstep: {cell.case}, load {cell.load:g}")
             difference, steps = self.laboratory.lockstep(cell.case, at_rate(cell.rate))
             cell.lockstep = Lockstep(steps, difference)
         for repeat in range(self.options.repeats):
+            if self.latency is None:
+                for case in self._first_of_each_trace():
+                    self._play_for_the_fit(case)
             for cell in self.cells:
                 what = f"{cell.case}, load {cell.load:g}, run {repeat + 1} of {self.options.repeats}"
-                self.tell(what)
-                cell.engine.append(self._noted(what, self.laboratory.on_engine(cell.case, at_rate(cell.rate))))
+                cell.engine.append(self._played(what, cell.case, at_rate(cell.rate)))
         self.complete = True
+
+    @property
+    def worth_saving(self) -> bool:
+        return any(cell.engine for cell in self.cells)
+
+    def conclude(self) -> None:
+        """The simulator's part, of all cells that the engine has played. Raises EngineError."""
+        self.latency = self.latency or self._fitted()
+        for cell in self.cells:
+            if cell.engine:
+                cell.simulated = self.laboratory.in_simulator(cell.case, at_rate(cell.rate), self.latency)
 
     def holdout(self) -> list[StepErrors]:
         """The latency model on the steps of the runs that are judged."""
@@ -101,21 +114,20 @@ class Matrix:
     def _first_of_each_trace(self) -> list[Case]:
         return list({case.trace: case for case in reversed(self.cases)}.values())[::-1]
 
-    def _warm_up(self, case: Case) -> None:
+    def _measure_capacity(self, case: Case) -> None:
         """The first burst is not looked at: caches are cold, and libraries are still being loaded."""
         self.tell(f"{case}: warming up")
         self.laboratory.on_engine(case, all_at_once)
-        self.tell(f"{case}: a burst, for the capacity")
-        burst = self._noted(f"{case}, burst", self.laboratory.on_engine(case, all_at_once))
+        burst = self._played(f"{case}, burst for the capacity", case, all_at_once)
         if not burst.summary["finished"]:
             raise EngineError(f"{case}: none of {burst.summary['requests']} requests finished; {_why(burst)}")
         self.capacities[case.trace] = capacity(burst.record)
-        self.fitted_to.append((f"{case.trace}, burst", burst.steps))
-        if self.latency is None:
-            self.tell(f"{case}: at half of the capacity, for the latency model")
-            rate = HALF * self.capacities[case.trace].requests_per_s
-            half = self.laboratory.on_engine(case, at_rate(rate), skip_idle=True)
-            self.fitted_to.append((f"{case.trace}, load {HALF:g}", self._noted(f"{case}, load {HALF:g}", half).steps))
+
+    def _play_for_the_fit(self, case: Case) -> None:
+        half = at_rate(HALF * self.capacities[case.trace].requests_per_s)
+        for name, arrivals in (("burst", all_at_once), (f"load {HALF:g}", half)):
+            played = self._played(f"{case}, {name} for the latency model", case, arrivals, skip_idle=True)
+            self.fitted_to.append((f"{case.trace}, {name}", played.steps))
 
     def _fitted(self) -> LatencyModel:
         config = self.cases[0].job.config
@@ -129,11 +141,13 @@ class Matrix:
             max_num_batched_tokens=limits.max_num_batched_tokens,
         )
         steps = sum(len(steps) for _, steps in self.fitted_to)
-        source = f"{steps} steps of the engine: {'; '.join(name for name, _ in self.fitted_to)}"
+        source = f"{steps} steps of the engine: {'; '.join(dict.fromkeys(name for name, _ in self.fitted_to))}"
         model, self.latency_file = fit_runs(self.fitted_to, about, source)
         return model
 
-    def _noted(self, what: str, played: Played) -> Played:
+    def _played(self, what: str, case: Case, arrivals: Arrivals, skip_idle: bool = False) -> Played:
+        self.tell(what)
+        played = self.laboratory.on_engine(case, arrivals, skip_idle)
         self.runs.append((what, played.foreign))
         return played
 

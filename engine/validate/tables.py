@@ -29,7 +29,7 @@ def cases(matrix: Matrix) -> list[list[Cell]]:
     """The cells of each case that the engine has played at least once, in order of the loads."""
     found: dict[str, list[Cell]] = {}
     for cell in matrix.cells:
-        if cell.engine:
+        if cell.engine and cell.simulated is not None:
             found.setdefault(str(cell.case), []).append(cell)
     return list(found.values())
 
@@ -147,6 +147,6 @@ def _cell_json(cell: Cell, matrix: Matrix) -> dict[str, Any]:
         "steps_compared": cell.lockstep and cell.lockstep.steps,
         "first_difference": difference and vars(difference),
         "errors": [row._asdict() for row in cell.rows(matrix.options)],
-        "simulator": cell.simulated.summary,
+        "simulator": cell.simulated and cell.simulated.summary,
         "engine": [run.summary for run in cell.engine],
     }

@@ -125,13 +125,22 @@ def test_several_policies_on_several_traces_with_a_model_of_the_users(capsys: py
     assert result["cells"][0]["requests_per_s"] == result["cells"][2]["requests_per_s"]  # a trace has one capacity
 
 
+def test_decisions_are_identical_where_memory_is_short_and_two_steps_are_in_flight():
+    """Preemptions in whichever mode is cheaper: all three runs of a cell ask the same costs."""
+    tight = ["cache.num_gpu_blocks=20", "cache.block_size=4", "cache.num_cpu_blocks=20", "policy.preemption_mode=auto"]
+    loads = ["validate.loads=3", "scheduler.async_scheduling=true", "scheduler.max_num_seqs=6"]
+    assert validate(*tight, *loads, *tolerances(1e9), *NO_PICTURES) == 0
+    (cell,) = found()["cells"]
+    assert cell["decisions_identical"] and cell["engine"][0]["preemptions"] > 0 and cell["simulator"]["preemptions"] > 0
+
+
 def test_ctrl_c_saves_what_has_been_played(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     played = laboratory.Laboratory.on_engine
     runs = []
 
     def on_engine(self: Any, *about: Any, **more: Any) -> Any:
         runs.append(about)
-        if len(runs) == 7:  # warm-up, burst, half load, two for lockstep, one that is judged, then
+        if len(runs) == 8:  # warm-up, burst, two for lockstep, two to fit to, one that is judged, then
             signal.raise_signal(signal.SIGINT)
         return played(self, *about, **more)
 
