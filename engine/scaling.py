@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from engine.errors import EngineError
 from engine.profile.composition import Composition
 from engine.profile.stepper import Stepper
 from engine.runner import ModelRunner
@@ -61,6 +62,7 @@ def scaled(
     """The trace as this machine can play it in about `budget_s` seconds of work, and what was changed, in words.
 
     Requests of more than `longest` tokens will be rejected: they cost nothing, and are none of those that are wanted.
+    Raises `EngineError` where that is all of them.
     """
     share = 1.0
     while True:
@@ -71,11 +73,16 @@ def scaled(
         if served[:fit].sum() >= min(WANTED, len(trace)) or share <= SMALLEST:
             break
         share /= 2
+    if not served.any():
+        raise EngineError(
+            f"no request of the trace fits: with lengths x {share:g} the shortest has {(prompts + outputs).min():,} tokens; "
+            f"model.max_model_len and the pool of blocks admit {longest:,}"
+        )
     kept = max(1, fit)
     result, rate = _at_load(with_lengths(trace.limit(kept), share), float(work_s[:kept].sum()), rate_given)
     if (kept, share, rate) == (len(trace), 1, None):
         return trace, []
-    costs = f"{speed.prompt_token_s * 1e3:.2g} ms a prompt token, {speed.decode_step_s * 1e3:.2g} ms a step of {PROBE_BATCH}"
+    costs = f"{_ms(speed.prompt_token_s)} ms a prompt token, {_ms(speed.decode_step_s)} ms a step of {PROBE_BATCH}"
     return result, [f"scaled to this machine ({costs}): {_in_words(trace, kept, share, rate)}", _again(kept, share, rate)]
 
 
@@ -92,6 +99,11 @@ def _at_load(trace: Trace, work_s: float, rate_given: bool) -> tuple[Trace, floa
 def _rate(trace: Trace) -> float:
     """Requests/s, as `trace.rate` counts them."""
     return (len(trace) - 1) / float(trace.arrival_s[-1] - trace.arrival_s[0])
+
+
+def _ms(seconds: float) -> str:
+    """Milliseconds, two digits that say something: 0.011, 7.4, 1,600."""
+    return f"{float(f'{seconds * 1e3:.2g}'):,g}"
 
 
 def _in_words(trace: Trace, kept: int, share: float, rate: float | None) -> str:

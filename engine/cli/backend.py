@@ -95,6 +95,7 @@ class EngineBackend(Backend):
 
     def adapt(self, trace: Trace, config: dict[str, Any], limits: Limits) -> tuple[Trace, list[str]]:
         assert self.loaded is not None
+        _check_seats(config, trace, limits)
         options = config["engine"]
         if self.runner is None or limits != self.limits:
             self.runner = self.executor = None  # their memory is free before more is taken
@@ -163,6 +164,17 @@ def may_swap(config: dict[str, Any], policy: Policy) -> bool:
     return given["preemption_mode"] != "recompute" or given["pause"] == "swap" or any(hook is not None for hook in hooks)
 
 
+def _check_seats(config: dict[str, Any], trace: Trace, limits: Limits) -> None:
+    """Else every request would be rejected when it comes, and a run of them would wait for each."""
+    sampling = sampling_params(config)
+    name = "beam_width" if sampling.beam_width > 1 else "n"
+    samples = sampling.beam_width if sampling.beam_width > 1 else sampling.n if trace.n is None else 1
+    if samples > limits.max_num_seqs:
+        raise UserError(
+            f"sampling.{name}={samples:,}: each sample takes a seat, and scheduler.max_num_seqs={limits.max_num_seqs:,}"
+        )
+
+
 def _ask_for_certificates(policy: Assembly) -> None:
     """A policy that has not passed `twin check` may hang or crash a real engine."""
     for part in (policy.main, *policy.parts.values()):
@@ -183,4 +195,5 @@ def _device(loaded: Loaded) -> str:
 
     if loaded.device.type == "cuda":
         return torch.cuda.get_device_name(loaded.device)
-    return f"cpu ({torch.get_num_threads()} threads)"
+    threads = torch.get_num_threads()
+    return f"cpu ({threads} thread{'s' if threads > 1 else ''})"

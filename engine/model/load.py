@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -9,7 +10,7 @@ import torch
 from engine.device_name import device_named
 from engine.errors import EngineError
 from engine.model.config import ModelConfig
-from engine.model.embedded import embedded_gguf
+from engine.model.embedded import NAME, embedded_gguf
 from engine.model.linear import Linear, LinearFactory
 from engine.model.ops import Ops, TorchOps
 from engine.model.room import check_room
@@ -65,7 +66,7 @@ def _opened(source: str | Path | ModelConfig, seed: int, device: torch.device) -
         from engine.model.gguf_file import GgufFile
 
         file = GgufFile(path)
-        return file.config, file
+        return replace(file.config, name=NAME) if source == EMBEDDED else file.config, file
     from engine.model.safetensors_folder import SafetensorsFolder, read_config
 
     return read_config(path), SafetensorsFolder(path)

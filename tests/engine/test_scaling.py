@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from engine.errors import EngineError
 from engine.scaling import LOAD, PROBE_BATCH, SMALLEST, WANTED, Speed, probe, scaled, with_lengths
 from engine.tiny import tiny_runner
 from traces import open_trace
@@ -20,6 +21,21 @@ def trace(count: int = 100, prompt: int = 64, output: int = 36, gap_s: float = 1
     """Requests of 100 tokens, so of one second each, a second apart."""
     arrival_s = np.arange(count) * gap_s
     return Trace("even", arrival_s, np.full(count, prompt), np.full(count, output), **more)  # type: ignore[arg-type]
+
+
+# --- what does not fit, and words
+
+
+def test_a_trace_none_of_which_could_be_served_is_refused():
+    """Of 100 tokens, 1/64 is 1 + 1."""
+    with pytest.raises(EngineError, match=r"lengths x 0.015625 the shortest has 2 tokens; .* admit 1$"):
+        scaled(trace(), SPEED, 50.0, False, longest=1)
+    assert len(scaled(trace(), SPEED, 50.0, False, longest=2)[0])
+
+
+def test_costs_are_written_out():
+    (said, _) = scaled(trace(), Speed(0.0000112, 1.62), 50.0, False)[1]
+    assert "(0.011 ms a prompt token, 1,600 ms a step of 8)" in said
 
 
 # --- lengths

@@ -50,6 +50,8 @@ def folders(own_folder: Path, failing: None) -> None:
         ("engine.device=tpu", ["engine.device=tpu", "auto, cpu, cuda or cuda:NUMBER"]),
         ("engine.device=meta", ["engine.device=meta", "auto, cpu, cuda or cuda:NUMBER"]),
         ("engine.device=cuda:99", ["engine.device=cuda:99", "CUDA devices; take cpu or auto"]),
+        ("sampling.n=9 scheduler.max_num_seqs=8", ["sampling.n=9", "scheduler.max_num_seqs=8"]),
+        ("sampling.beam_width=9 scheduler.max_num_seqs=8", ["sampling.beam_width=9", "scheduler.max_num_seqs=8"]),
         ("engine.threads=0", ["engine.threads=0", "at least 1"]),
         ("engine.scale=2", ["engine.scale=2", "auto, none, or a share, above 0 and at most 1"]),
         ("engine.scale=0", ["engine.scale=0", "above 0"]),

@@ -76,7 +76,7 @@ def test_config_says_everything_resolved_and_what_computed():
     assert made["policy"]["file"].endswith("policies/fcfs.py") and len(made["policy"]["sha256"]) == 64
     assert {"twin", "python", "numpy"} <= set(made["versions"])
     assert made["engine"] == {
-        "model": "tiny", "dtype": "fp32", "kv_cache_dtype": "fp16", "attention": "torch", "device": "cpu (1 threads)",
+        "model": "tiny", "dtype": "fp32", "kv_cache_dtype": "fp16", "attention": "torch", "device": "cpu (1 thread)",
         "notes": made["engine"]["notes"],
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
     }  # fmt: skip
