@@ -1,8 +1,9 @@
 """The simulator's figures beside the engine's, each with a tolerance and a verdict of its own.
 
-The engine runs several times. An error is that of the simulator's figure against the mean of theirs; the engine's own spread
-is how far the farthest of its runs lies from that mean. A figure is right if its error is within its tolerance, or within
-that spread: then another run of the engine might as well have had it.
+The engine runs several times. An error is that of the simulator's figure against the mean of theirs, as a share of that
+mean; the growth of a queue is the difference of two rates and may be nothing, so that its error is a share of the arrival
+rate. The engine's own spread is how far the farthest of its runs lies from that mean, likewise. A figure is right if its
+error is within its tolerance, or within that spread: then another run of the engine might as well have had it.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ KEYS |= {"throughput": "request_throughput", "queue_slope": "queue_slope_per_s"}
 
 
 class Row(NamedTuple):
-    """One figure at one load. Seconds, requests/s; shares of the engine's mean."""
+    """One figure at one load. Seconds, requests/s; shares."""
 
     metric: str
     engine: float | None  # mean of its runs
     simulator: float | None
-    error: float | None  # simulator / engine - 1
+    error: float | None  # simulator - engine, over the engine's mean or the arrival rate
     spread: float | None  # of the engine's runs; None of a single one
     tolerance: float
     verdict: str
@@ -38,28 +39,36 @@ def metrics_at(load: float) -> list[str]:
 
 
 def compare(
-    load: float, engine: Sequence[Mapping[str, Any]], simulator: Mapping[str, Any], tolerances: Mapping[str, float]
+    load: float,
+    rate: float,
+    engine: Sequence[Mapping[str, Any]],
+    simulator: Mapping[str, Any],
+    tolerances: Mapping[str, float],
 ) -> list[Row]:
-    """All figures of one load; `engine`: the summaries of its runs."""
-    return [
-        judge(metric, [summary[KEYS[metric]] for summary in engine], simulator[KEYS[metric]], tolerances[metric])
-        for metric in metrics_at(load)
-    ]
+    """All figures of one load, at which `rate` requests arrive a second; `engine`: the summaries of its runs."""
+    rows = []
+    for metric in metrics_at(load):
+        values, unit = [summary[KEYS[metric]] for summary in engine], rate if metric == "queue_slope" else None
+        rows.append(judge(metric, values, simulator[KEYS[metric]], tolerances[metric], unit))
+    return rows
 
 
-def judge(metric: str, engine: Sequence[float | None], simulator: float | None, tolerance: float) -> Row:
-    """A figure that neither side has (a queue of too few arrivals, say) is not defined; one that one side has is wrong."""
+def judge(
+    metric: str, engine: Sequence[float | None], simulator: float | None, tolerance: float, unit: float | None = None
+) -> Row:
+    """`unit`: of which errors are shares; None: of the engine's mean, which must not be 0 then.
+
+    A figure that neither side has (a queue of too few arrivals, say) is not defined; one that one side has is wrong.
+    """
     known = [value for value in engine if value is not None]
     if not known and simulator is None:
         return Row(metric, None, None, None, None, tolerance, UNDEFINED)
     if len(known) < len(engine) or not known or simulator is None:
         return Row(metric, sum(known) / len(known) if known else None, simulator, None, None, tolerance, OUTSIDE)
     mean = sum(known) / len(known)
-    if mean == 0:
-        verdict = WITHIN if simulator == 0 else OUTSIDE
-        return Row(metric, mean, simulator, None, None, tolerance, verdict)
-    error = (simulator - mean) / abs(mean)
-    spread = max(abs(value - mean) for value in known) / abs(mean) if len(known) > 1 else None
+    unit = unit or abs(mean)
+    error = (simulator - mean) / unit
+    spread = max(abs(value - mean) for value in known) / unit if len(known) > 1 else None
     if abs(error) <= tolerance:
         verdict = WITHIN
     elif spread is not None and abs(error) <= spread:

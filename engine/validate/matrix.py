@@ -53,7 +53,9 @@ class Cell:
         """The comparison; none before both halves have run."""
         if not self.engine or self.simulated is None:
             return []
-        return compare(self.load, [run.summary for run in self.engine], self.simulated.summary, options.tolerances)
+        return compare(
+            self.load, self.rate, [run.summary for run in self.engine], self.simulated.summary, options.tolerances
+        )
 
 
 @dataclass

@@ -31,12 +31,19 @@ def test_what_one_half_alone_has_is_wrong_and_what_neither_has_is_not_defined():
     assert judge("queue_slope", [None], 0.3, 0.1).verdict == OUTSIDE
     assert judge("queue_slope", [0.3, None], 0.3, 0.1).verdict == OUTSIDE
     assert judge("queue_slope", [0.3], None, 0.1).verdict == OUTSIDE
-    assert judge("queue_slope", [0.0], 0.0, 0.1).verdict == WITHIN
-    assert judge("queue_slope", [0.0], 0.1, 0.1).verdict == OUTSIDE
 
 
-def test_a_falling_queue_is_judged_by_its_size():
-    assert judge("queue_slope", [-2.0], -2.1, 0.1).error == pytest.approx(-0.05)
+@pytest.mark.parametrize(
+    "engine, simulator, error, verdict",
+    [(0.0, 0.0, 0.0, WITHIN), (0.0, 0.4, 0.04, WITHIN), (3.0, 2.6, -0.04, WITHIN), (3.0, 2.4, -0.06, OUTSIDE),
+     (-0.5, 0.1, 0.06, OUTSIDE)],
+)  # fmt: skip
+def test_the_growth_of_a_queue_is_judged_by_the_arrival_rate(engine: float, simulator: float, error: float, verdict: str):
+    """10 requests arrive a second. A queue that does not grow has no share of its own growth."""
+    summaries = [{"queue_slope_per_s": slope, "request_throughput": 1.0} for slope in (engine, simulator)]
+    tolerances = {"queue_slope": 0.05, "throughput": 0.05}
+    row = compare(1.3, 10.0, summaries[:1], summaries[1], tolerances)[1]
+    assert row.error == pytest.approx(error) and row.verdict == verdict
 
 
 def test_past_saturation_only_throughput_and_the_queue_count():
@@ -49,8 +56,8 @@ def test_no_figure_hides_another():
     """Only the 99 % quantile of TPOT is off, and the mean of everything is right."""
     summary = dict.fromkeys(KEYS.values(), 1.0)
     tolerances = dict.fromkeys(KEYS, 0.05)
-    rows = compare(0.7, [summary], summary | {"tpot_s_p99": 1.2}, tolerances)
+    rows = compare(0.7, 10.0, [summary], summary | {"tpot_s_p99": 1.2}, tolerances)
     assert [row.metric for row in rows if row.verdict == OUTSIDE] == ["tpot p99"]
-    assert all(row.verdict == WITHIN for row in compare(0.7, [summary], summary, tolerances))
+    assert all(row.verdict == WITHIN for row in compare(0.7, 10.0, [summary], summary, tolerances))
     forgiving = tolerances | {"tpot p99": 0.25}
-    assert all(row.verdict == WITHIN for row in compare(0.7, [summary], summary | {"tpot_s_p99": 1.2}, forgiving))
+    assert all(row.verdict == WITHIN for row in compare(0.7, 10.0, [summary], summary | {"tpot_s_p99": 1.2}, forgiving))
