@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from engine.attention.cuda.library import Kernels
-from engine.errors import StepFailure
 from tests.engine.attention.cases import make_case
 from tests.engine.attention.cuda.conftest import Platform
 from tests.engine.attention.cuda.emulated import emulated_library, mutated_source, set_seed
 from tests.engine.attention.cuda.test_kernels import decode
+from twin.core.errors import DeviceError
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++ on this machine")
 
@@ -24,7 +24,7 @@ MUTANTS = {
         "decode.cuh", "  __syncthreads();\n  if (part > 0) return;", "  if (part > 0) return;", WRONG_ANSWER, "not close"),
     "one warp passes a barrier": (
         "decode.cuh", "  __syncthreads();\n  const auto largest", "  if (warp) __syncthreads();\n  const auto largest",
-        StepFailure, "a barrier in divergent code"),
+        DeviceError, "a barrier in divergent code"),
     "the mask lets in a token past the context": (
         "decode_tensor_cores.cuh", "start + j * 8 + g < span.end ?", "start + j * 8 + g <= span.end ?",
         WRONG_ANSWER, "not close"),
@@ -36,7 +36,7 @@ MUTANTS = {
     "some lanes skip a shuffle": (
         "decode_cuda_cores.cuh", "        if (live[u]) largest = fmaxf(largest, score[u]);",
         "        if (live[u]) largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, score[u], 0));",
-        StepFailure, "a barrier in divergent code"),
+        DeviceError, "a barrier in divergent code"),
 }  # fmt: skip
 
 
