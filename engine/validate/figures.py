@@ -111,11 +111,11 @@ def load_figure(cells: Sequence[Cell]) -> Figure:
         ):
             _line(queue, _over_time(record, "waiting"), colour, name)
             _line(memory, _over_time(record, "used_blocks"), colour, name)
-        queue.set_ylim(bottom=0)
+        queue.set_ylim(0, max(1.0, queue.get_ylim()[1]))
         memory.set_ylim(bottom=0)
     style.label(axes[0][0], "", "waiting (requests)")
     style.label(axes[1][0], "time (s)", "KV blocks in use")
-    style.legend(axes[0][-1], 2)
+    axes[0][0].legend(frameon=False, fontsize=8.5, labelcolor=style.INK, loc="upper left")
     return figure
 
 
