@@ -80,7 +80,7 @@ def load(config: dict[str, Any]) -> Loaded:
     options = config["engine"]
     device = device_named(options["device"])
     if device.type == "cpu":
-        torch.set_num_threads(options["threads"] or _cores())
+        torch.set_num_threads(options["threads"] or _threads_wanted() or _cores())
     shape = _shape(config)
     source, notes = _weights(options["weights"], config["model"], shape)
     dtype = options["dtype"] if options["dtype"] != "auto" else "fp32" if device.type == "cpu" else shape.dtype
@@ -103,6 +103,12 @@ def _shape(config: dict[str, Any]) -> ModelShape:
         return model_shape(config["model"], config["cache"]["kv_cache_dtype"])
     except ValueError as error:
         raise EngineError(str(error)) from error
+
+
+def _threads_wanted() -> int:
+    """By OMP_NUM_THREADS; 0 if it says nothing that can be understood."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdecimal() else 0
 
 
 def _cores() -> int:

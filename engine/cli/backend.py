@@ -145,6 +145,7 @@ class EngineBackend(Backend):
         loaded = self.loaded
         config = loaded.model.config
         return {
+            "latency": {"name": "measured", "source": "each step on the engine itself"},
             "engine": {
                 "model": config.name, "dtype": _name(loaded.model.dtype), "kv_cache_dtype": _name(loaded.kv_dtype),
                 "attention": loaded.attention.name, "device": _device(loaded), "notes": [*loaded.notes, *self.adapted],

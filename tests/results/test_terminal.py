@@ -79,3 +79,10 @@ def test_a_row_has_equally_many_decimals():
     assert aligned([1000.0, 1000.0]) == ["1,000", "1,000"]
     assert aligned([0.0123, 12.0]) == ["0.012", "12.000"]
     assert aligned([0.0, None]) == ["0", "–"]
+
+
+def test_seconds_of_which_only_zeros_would_be_seen_are_milliseconds():
+    """A tiny model on an engine: the first token after 3.125 ms, the last after 4.5."""
+    lines = printed(record(requests(first_token_s=[0.003125], finish_s=[0.0045], generated_tokens=[1]))).splitlines()
+    first, whole = (next(line for line in lines if name in line) for name in ("time to first token", "end to end"))
+    assert first.split()[4:6] == ["ms", "3.125"] and whole.split()[3:5] == ["ms", "4.500"]

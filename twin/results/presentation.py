@@ -103,8 +103,11 @@ def _load(summary: dict[str, Any]) -> list[Fact]:
 
 def _latency(summary: dict[str, Any], key: str, name: str, unit: str, factor: float) -> Latency:
     values = [summary[f"{key}_{statistic}"] for statistic in STATISTICS]
-    if factor > 1 and max((value for value in values if value is not None), default=0.0) >= 100:  # beyond 99,999 ms
+    largest = max((value for value in values if value is not None), default=0.0)
+    if factor > 1 and largest >= 100:  # beyond 99,999 ms
         unit, factor = unit.replace("ms", "s"), 1.0
+    elif factor == 1 and 0 < largest < 0.01:  # a tiny model: more zeros than digits
+        unit, factor = unit.replace("s", "ms", 1), 1e3
     cells = aligned([None if value is None else float(value) * factor for value in values])
     return Latency(name, unit, (*cells, number(summary[f"{key}_n"])))
 

@@ -119,7 +119,7 @@ def _row(request: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _making(made: Mapping[str, Any]) -> list[str]:
     titles = {"policy": "Policy", "trace": "Trace: what was read and dropped", "latency": "Step latency",
-              "versions": "Versions"}  # fmt: skip
+              "versions": "Versions"} | ({"engine": "Real engine"} if made.get("engine") else {})  # fmt: skip
     cards = [page.card(title, page.facts((str(name), value) for name, value in (made.get(key) or {}).items()) if
                        made.get(key) else "not recorded") for key, title in titles.items()]  # fmt: skip
     return [f'<div class="cards" style="margin-top:1rem">{"".join(cards)}</div>']
