@@ -58,6 +58,8 @@ struct Fiber {
   void* sanitizer_stack;
 };
 
+constexpr const char* INVALID_CONFIGURATION = "invalid configuration of a launch";
+
 struct Machine {
   std::vector<Fiber> fibers;
   Fiber* current = nullptr;
@@ -169,7 +171,7 @@ void launch(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t, Kernel ker
   Machine& m = machine();
   const unsigned threads = block.x * block.y * block.z;
   if (threads % WARP_SIZE || threads > 1024 || grid.x * grid.y * grid.z == 0 || grid.y > 65535 || grid.z > 65535) {
-    m.error = "invalid configuration of a launch";
+    m.error = INVALID_CONFIGURATION;
     return;
   }
   std::mt19937 random(m.seed);
@@ -244,7 +246,8 @@ inline std::string& last_error_text() {
 inline cudaError_t cudaGetLastError() {
   last_error_text() = std::move(emulation::machine().error);
   emulation::machine().error.clear();
-  return last_error_text().empty() ? 0 : 1;
+  if (last_error_text().empty()) return 0;
+  return last_error_text() == emulation::INVALID_CONFIGURATION ? 9 : 719;  // cudaErrorInvalidConfiguration, cudaErrorLaunchFailure
 }
 inline const char* cudaGetErrorString(cudaError_t) { return last_error_text().c_str(); }
 
