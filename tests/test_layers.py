@@ -52,7 +52,15 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
     "twin/latency": ("twin.core.batch", "twin.keyed_draws", "twin.memory"),
     "twin/sim": ("twin.core", "twin.latency", "twin.policy", "twin.policy_parts", "twin.predictor"),
     "twin/results": (),
-    "twin/calibrate": ("twin.core", "twin.latency", "twin.memory", "twin.nearest", "twin.policy", "twin.results", "twin.sim"),
+    "twin/calibrate": (
+        "twin.core",
+        "twin.latency",
+        "twin.memory",
+        "twin.nearest",
+        "twin.policy",
+        "twin.results",
+        "twin.sim",
+    ),
     "twin/check": (
         "twin.core",
         "twin.sim",
