@@ -71,7 +71,7 @@ def test_costs_are_checked() -> None:
 @pytest.mark.parametrize("step_by_step", [False, True])
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_the_blocks_of_whoever_pauses_cost_as_those_of_a_victim(step_by_step: bool, asynchronous: bool) -> None:
-    """A leaves 2 blocks of 16 at 2 s (17 tokens computed) and comes back 10 s later; B goes on, a step a second and 0.1 a block."""
+    """A leaves 2 blocks of 16 at 2 s (17 tokens computed), back 10 s later; B goes on, a step a second, 0.1 s a block."""
     pauses = ["2:10", ""]
     trace = Trace("two", np.zeros(2), np.full(2, 16), np.array([4, 30]), pauses=pauses)
     limits = Limits(num_blocks=8, num_host_blocks=4)
