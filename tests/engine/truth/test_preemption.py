@@ -44,6 +44,7 @@ def checked(ours: SteppedEngine) -> CheckedRunner:
 @pytest.mark.parametrize(("caching", "asynchronous"), [(False, False), (True, True), (True, False)])
 @pytest.mark.parametrize("mode", MODES)
 def test_greedy_tokens_are_those_of_transformers(any_pair: Pair, mode: str, caching: bool, asynchronous: bool) -> None:
+    """eng-06, and asynchronous eng-07: as many tokens as asked for, and the same ones."""
     rules = Rules(mode, async_scheduling=asynchronous)
     ours = engine(any_pair.model, rules, enable_prefix_caching=caching, max_num_batched_tokens=30, **TIGHT)
     assert tokens_of(ours.generate(PROMPTS, greedy(TOKENS))) == any_pair.greedy(PROMPTS, TOKENS)
@@ -86,7 +87,7 @@ def test_a_victim_that_keeps_its_blocks_may_lose_them_to_others(llama: Pair, cac
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
 @pytest.mark.parametrize("mode", ["recompute", "swap"])
 def test_one_victim_is_enough_for_one_block(llama: Pair, mode: str, asynchronous: bool) -> None:
-    """Four requests of 4 + 4 tokens need two blocks each, and there are seven: one is preempted, once, never all of them."""
+    """live-09: four requests of 4 + 4 tokens need two blocks each, and there are seven: one is preempted, once, never all of them."""
     prompts = [random_prompt(BLOCK_SIZE, seed=seed) for seed in (31, 32, 33, 34)]
     ours = engine(llama.model, Rules(mode, async_scheduling=asynchronous), num_blocks=7, num_host_blocks=8)
     assert tokens_of(ours.generate(prompts, greedy(4))) == llama.greedy(prompts, 4)
@@ -113,7 +114,7 @@ def short_requests(number: int) -> tuple[list[list[int]], list[int]]:
 def test_five_hundred_short_requests_in_a_pool_three_percent_over_the_largest(
     llama: Pair, short_reference: list[list[int]], caching: bool, mode: str
 ) -> None:
-    """Every slot that is read holds the reader's own text, and outputs are those of ten times the room."""
+    """blk-04: every slot that is read holds the reader's own text, and outputs are those of ten times the room."""
     prompts, wanted = short_requests(500)
     blocks = three_percent_over(max(len(prompt) + tokens - 1 for prompt, tokens in zip(prompts, wanted, strict=True)))
     rules = Rules(mode, async_scheduling=caching)

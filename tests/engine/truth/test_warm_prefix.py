@@ -24,7 +24,7 @@ def calm_pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.parametrize("rules", BOTH, ids=["synchronous", "asynchronous"])
 def test_the_same_prompt_cold_and_warm(calm_pair: Pair, attention: AttentionBackend, rules: Rules) -> None:
-    """Logits of the last position of the prompt: less than 1e-5 apart in fp32. A second life shares all full blocks but,
+    """pc-11. Logits of the last position of the prompt: less than 1e-5 apart in fp32. A second life shares all full blocks but,
     where the prompt ends with one, the last."""
     ours = engine(calm_pair.model, rules, attention=attention, enable_prefix_caching=True)
     asked: list[tuple[StepInput, torch.Tensor]] = []
@@ -50,7 +50,7 @@ def test_the_same_prompt_cold_and_warm(calm_pair: Pair, attention: AttentionBack
 @pytest.mark.parametrize("rules", BOTH, ids=["synchronous", "asynchronous"])
 @pytest.mark.parametrize("budget", [3, 1000])
 def test_found_and_new_prompts_in_one_batch(llama: Pair, rules: Rules, budget: int) -> None:
-    """All come back, those of whom everything was found included, and in the order in which they were asked."""
+    """eng-08: all come back, those of whom everything was found included, and in the order in which they were asked."""
     fresh = [random_prompt(length, seed=7) for length in LENGTHS]
     mixed = [prompt for both in zip(PROMPTS, fresh, strict=True) for prompt in both]
     ours = engine(llama.model, rules, enable_prefix_caching=True, max_num_batched_tokens=budget)
