@@ -68,7 +68,7 @@ def test_at_max_tokens_the_first_beams_end_as_they_are() -> None:
 
 
 def test_a_candidate_carries_its_parent_whatever_number_each_beam_offers() -> None:
-    """cow-05: two and three candidates of two beams: by its place, the fourth would belong to beam 1 of 2, to beam 2 of 1."""
+    """cow-05: two and three candidates of two beams; by its place, the fourth would belong to beam 1, or to beam 2."""
     group = BeamGroup(2, 1.0, False, [STOP], 9)
     step(group, {1: -0.1, 2: -0.2})
     candidates = [

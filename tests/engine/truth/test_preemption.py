@@ -87,7 +87,7 @@ def test_a_victim_that_keeps_its_blocks_may_lose_them_to_others(llama: Pair, cac
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
 @pytest.mark.parametrize("mode", ["recompute", "swap"])
 def test_one_victim_is_enough_for_one_block(llama: Pair, mode: str, asynchronous: bool) -> None:
-    """live-09: four requests of 4 + 4 tokens need two blocks each, and there are seven: one is preempted, once, never all of them."""
+    """live-09: four requests of 4 + 4 tokens need two blocks each, of seven: one is preempted, once, never all of them."""
     prompts = [random_prompt(BLOCK_SIZE, seed=seed) for seed in (31, 32, 33, 34)]
     ours = engine(llama.model, Rules(mode, async_scheduling=asynchronous), num_blocks=7, num_host_blocks=8)
     assert tokens_of(ours.generate(prompts, greedy(4))) == llama.greedy(prompts, 4)

@@ -24,8 +24,8 @@ def calm_pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 @pytest.mark.parametrize("rules", BOTH, ids=["synchronous", "asynchronous"])
 def test_the_same_prompt_cold_and_warm(calm_pair: Pair, attention: AttentionBackend, rules: Rules) -> None:
-    """pc-11. Logits of the last position of the prompt: less than 1e-5 apart in fp32. A second life shares all full blocks but,
-    where the prompt ends with one, the last."""
+    """pc-11: logits of the last position of the prompt, less than 1e-5 apart in fp32. A second life shares all full blocks
+    but, where the prompt ends with one, the last."""
     ours = engine(calm_pair.model, rules, attention=attention, enable_prefix_caching=True)
     asked: list[tuple[StepInput, torch.Tensor]] = []
     logits = ours.runner.logits
