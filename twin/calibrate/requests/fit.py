@@ -42,7 +42,7 @@ class Foretold:
     errors: Errors
     pool_short: bool
     stalled: list[str]  # ids of those that stalled in the log
-    named: list[str]  # of these, those that stall in the simulation
+    named: list[str]  # of these, those that are preempted while they generate in the simulation too
     falsely: int  # that stall in the simulation alone
 
     @property
@@ -89,12 +89,13 @@ def foretold(calibration: Calibration, rows: np.ndarray) -> Foretold:
     log = calibration.problem.evidence.log
     played, steps = calibration.play_steps()
     real = set(np.flatnonzero(stalled(missed_in(log, steps), log.output_tokens)).tolist())
-    ours = set(np.flatnonzero(stalled(missed_by(played, steps, log.output_tokens), log.output_tokens)).tolist())
+    missed = missed_by(played, steps, log.output_tokens)
+    ours, long = set(np.flatnonzero(missed > 0).tolist()), set(np.flatnonzero(stalled(missed, log.output_tokens)).tolist())
     chosen = set(rows.tolist())
     return Foretold(
         errors(log, played, rows),
         short(calibration.problem, calibration.theta),
         [log.request_id[row] for row in sorted(real & chosen)],
         [log.request_id[row] for row in sorted(real & ours & chosen)],
-        len((ours - real) & chosen),
+        len((long - real) & chosen),
     )
