@@ -76,3 +76,18 @@ def judge(
     else:
         verdict = OUTSIDE
     return Row(metric, mean, simulator, error, spread, tolerance, verdict)
+
+
+def cancelling(rows: Sequence[Row]) -> str | None:
+    """Where TTFT and TPOT are wrong in opposite directions, E2E looks better than either: said in words, else None."""
+    by_metric = {row.metric: row for row in rows}
+    ttft, tpot, e2e = (by_metric.get(f"{metric} mean") for metric in ("ttft", "tpot", "e2e"))
+    if not (ttft and tpot and e2e) or ttft.error is None or tpot.error is None or e2e.error is None:
+        return None
+    opposite = ttft.error * tpot.error < 0 and OUTSIDE in (ttft.verdict, tpot.verdict)
+    if not opposite or abs(e2e.error) >= max(abs(ttft.error), abs(tpot.error)):
+        return None
+    shares = [
+        f"{name} {100 * row.error:+.1f} %" for name, row in (("TTFT", ttft), ("TPOT", tpot), ("E2E", e2e)) if row.error
+    ]
+    return f"{' and '.join(shares[:2])} cancel in {shares[2] if len(shares) > 2 else 'E2E'}: look at each by itself"

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from engine.validate.comparison import OUTSIDE, UNDEFINED, WITHIN_SPREAD, Row
+from engine.validate.comparison import OUTSIDE, UNDEFINED, WITHIN_SPREAD, Row, cancelling
 from engine.validate.matrix import Cell, Matrix
 from engine.validate.steps import StepErrors
 
@@ -82,13 +82,16 @@ def outside(matrix: Matrix) -> list[str]:
     """Everything that is not as it should be, a line each; empty: validated."""
     lines = [line.partition("\n")[0] for line in differences(matrix)]
     for cell in matrix.cells:
-        for row in cell.rows(matrix.options):
+        rows = cell.rows(matrix.options)
+        for row in rows:
             if row.verdict == OUTSIDE:
                 error = "one half has none" if row.error is None else f"off by {100 * row.error:+.1f} %"
                 spread = "" if row.spread is None else f", the engine's own spread {100 * row.spread:.1f} %"
                 lines.append(
                     f"{cell.case}, load {cell.load:g}: {row.metric} {error}, tolerance {100 * row.tolerance:g} %{spread}"
                 )
+        if words := cancelling(rows):
+            lines.append(f"{cell.case}, load {cell.load:g}: {words}")
     return lines
 
 

@@ -2,7 +2,17 @@
 
 import pytest
 
-from engine.validate.comparison import KEYS, OUTSIDE, UNDEFINED, WITHIN, WITHIN_SPREAD, compare, judge, metrics_at
+from engine.validate.comparison import (
+    KEYS,
+    OUTSIDE,
+    UNDEFINED,
+    WITHIN,
+    WITHIN_SPREAD,
+    cancelling,
+    compare,
+    judge,
+    metrics_at,
+)
 
 
 def test_an_error_is_of_the_simulator_against_the_mean_of_the_engine():
@@ -47,6 +57,7 @@ def test_the_growth_of_a_queue_is_judged_by_the_arrival_rate(engine: float, simu
 
 
 def test_past_saturation_only_throughput_and_the_queue_count():
+    """cal-08: below, every figure of the table; beyond, latencies mean nothing."""
     assert metrics_at(1.0) == metrics_at(1.3) == ["throughput", "queue_slope"]
     below = metrics_at(0.95)
     assert len(below) == 13 and "queue_slope" not in below and {"ttft p99", "e2e mean", "throughput"} <= set(below)
@@ -61,3 +72,20 @@ def test_no_figure_hides_another():
     assert all(row.verdict == WITHIN for row in compare(0.7, 10.0, [summary], summary, tolerances))
     forgiving = tolerances | {"tpot p99": 0.25}
     assert all(row.verdict == WITHIN for row in compare(0.7, 10.0, [summary], summary | {"tpot_s_p99": 1.2}, forgiving))
+
+
+def test_cal_02_errors_that_cancel_in_the_whole_are_named():
+    """cal-02: a report with TTFT -87.5 %, TPOT +173.5 %, latency -14.7 %: each is judged, and what hides what is said."""
+    engine = {"ttft_s_mean": 8.0, "tpot_s_mean": 0.02, "e2e_s_mean": 10.0}
+    simulator = {"ttft_s_mean": 1.0, "tpot_s_mean": 0.0547, "e2e_s_mean": 8.53}
+    rows = [judge(name, [engine[key]], simulator[key], 0.05) for name, key in KEYS.items() if key in engine]
+    assert [row.verdict for row in rows] == [OUTSIDE] * 3
+    assert cancelling(rows) == "TTFT -87.5 % and TPOT +173.5 % cancel in E2E -14.7 %: look at each by itself"
+    honest = [
+        judge(name, [1.0], value, 0.05) for name, value in (("ttft mean", 1.2), ("tpot mean", 1.1), ("e2e mean", 1.15))
+    ]
+    assert cancelling(honest) is None
+    small = [
+        judge(name, [1.0], value, 0.05) for name, value in (("ttft mean", 1.03), ("tpot mean", 0.98), ("e2e mean", 1.0))
+    ]
+    assert cancelling(small) is None
