@@ -87,7 +87,6 @@ def cancelling(rows: Sequence[Row]) -> str | None:
     opposite = ttft.error * tpot.error < 0 and OUTSIDE in (ttft.verdict, tpot.verdict)
     if not opposite or abs(e2e.error) >= max(abs(ttft.error), abs(tpot.error)):
         return None
-    shares = [
-        f"{name} {100 * row.error:+.1f} %" for name, row in (("TTFT", ttft), ("TPOT", tpot), ("E2E", e2e)) if row.error
-    ]
-    return f"{' and '.join(shares[:2])} cancel in {shares[2] if len(shares) > 2 else 'E2E'}: look at each by itself"
+    errors = (("TTFT", ttft.error), ("TPOT", tpot.error), ("E2E", e2e.error))
+    told = [f"{name} {100 * error:+.1f} %" for name, error in errors]
+    return f"{told[0]} and {told[1]} cancel in {told[2]}: look at each by itself"
