@@ -37,19 +37,16 @@ class Choice:
         drawn = len(self.temperatures)
         beams = None
         if self.beams:
-            beams = top_candidates(logits[drawn:], self.candidates, self._below(drawn))
+            beams = top_candidates(logits[drawn:], self.candidates, self._suppressed(drawn, len(logits)))
             logits = logits[:drawn]
-        suppress(logits, *self._above(drawn))
+        suppress(logits, *self._suppressed(0, drawn))
         if not drawn:
             return torch.empty(0, dtype=torch.int64, device=logits.device), beams
         return sample(logits, self.temperatures, self.top_ps, self.top_ks, self.uniforms), beams
 
-    def _above(self, end: int) -> tuple[list[int], list[int]]:
-        pairs = [(row, token) for row, token in zip(*self.suppressed, strict=True) if row < end]
-        return [row for row, _ in pairs], [token for _, token in pairs]
-
-    def _below(self, start: int) -> tuple[list[int], list[int]]:
-        pairs = [(row - start, token) for row, token in zip(*self.suppressed, strict=True) if row >= start]
+    def _suppressed(self, start: int, end: int) -> tuple[list[int], list[int]]:
+        """Of the rows from start up to end, counted from start."""
+        pairs = [(row - start, token) for row, token in zip(*self.suppressed, strict=True) if start <= row < end]
         return [row for row, _ in pairs], [token for _, token in pairs]
 
 

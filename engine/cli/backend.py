@@ -49,7 +49,7 @@ class EngineBackend(Backend):
         self.loaded: Loaded | None = None
         self.executor: Executor | None = None
         self.runner: ModelRunner | None = None  # of all seeds
-        self.limits: Limits | None = None  # that it was made for
+        self.room: tuple[int, ...] = ()  # what it was made for
         self.num_blocks: int | None = None  # of all seeds
         self.num_host_blocks: int | None = None
         self.tokens: Tokens | None = None
@@ -97,19 +97,26 @@ class EngineBackend(Backend):
         assert self.loaded is not None
         _check_seats(config, trace, limits)
         options = config["engine"]
-        if self.runner is None or limits != self.limits:
-            self.runner = self.executor = None  # their memory is free before more is taken
-            with users_mistakes():
-                self.runner, self.limits = self.loaded.runner(limits), limits
+        runner = self.make_room(limits)
         if options["scale"] == "none" or (options["scale"] == "auto" and self.loaded.device.type != "cpu"):
             return trace, []
         if options["scale"] != "auto":
             self.adapted = [f"engine.scale={options['scale']:g}: lengths x that"]
             return with_lengths(trace, options["scale"]), self.adapted
-        self.speed = self.speed or probe(self.runner, limits)
+        self.speed = self.speed or probe(runner, limits)
         longest = min(limits.max_model_len, limits.num_blocks * limits.block_size)
         trace, self.adapted = scaled(trace, self.speed, options["budget_s"], self.rate_given, longest)
         return trace, self.adapted
+
+    def make_room(self, limits: Limits) -> ModelRunner:
+        """A runner whose cache has these blocks: the one that there is, if it fits."""
+        assert self.loaded is not None
+        room = limits.num_blocks, limits.block_size, limits.num_host_blocks, limits.max_num_seqs
+        if self.runner is None or room != self.room:
+            self.runner = self.executor = None  # their memory is free before more is taken
+            with users_mistakes():
+                self.runner, self.room = self.loaded.runner(limits), room
+        return self.runner
 
     def simulation(self, setup: Setup, trace: Trace, config: dict[str, Any], decisions: Relay | None) -> Simulation:
         assert self.runner is not None

@@ -25,7 +25,6 @@ from twin.cli.errors import naming
 from twin.cli.job import Job, Relay, build
 from twin.core.limits import Limits
 from twin.latency.model import LatencyModel
-from twin.policy_assembly import Assembly
 from twin.results.record import Record
 from twin.results.summary import Summary, summarize
 from twin.sim import Setup, Simulation
@@ -61,28 +60,17 @@ class ValidationBackend(EngineBackend):
 
     def __init__(self) -> None:
         super().__init__(rate_given=True)
-        self.num_blocks: int | None = None  # of the first case, for all
-        self.room: tuple[int, ...] = ()  # what `runner` was made for
         self.steps = StepLog()
-
-    def check(self, config: dict[str, Any], policy: Assembly) -> list[str]:
-        cache = config["cache"]
-        if cache["num_gpu_blocks"] is None and self.num_blocks is not None:
-            cache["num_gpu_blocks"] = self.num_blocks
-        notes = super().check(config, policy)
-        self.num_blocks = cache["num_gpu_blocks"]
-        return notes
 
     def adapt(self, trace: Trace, config: dict[str, Any], limits: Limits) -> tuple[Trace, list[str]]:
         assert self.loaded is not None
-        self.make_room(limits)
-        assert self.runner is not None
+        runner = self.make_room(limits)
         scale, budget_s = config["engine"]["scale"], config["engine"]["budget_s"]
         if scale == "none" or (scale == "auto" and self.loaded.device.type != "cpu"):
             return trace, []
         if scale != "auto":
             return with_lengths(trace, scale), [f"engine.scale={scale:g}: lengths x that"]
-        self.speed = self.speed or probe(self.runner, limits)
+        self.speed = self.speed or probe(runner, limits)
         share = 1.0
         while share > SMALLEST and float(self.speed.work_s(*_lengths(trace, share)).sum()) > budget_s:
             share /= 2
@@ -90,15 +78,6 @@ class ValidationBackend(EngineBackend):
             return trace, []
         note = f"scaled to this machine: lengths x {share:g}; for several validations of one trace: engine.scale={share:g}"
         return with_lengths(trace, share), [note]
-
-    def make_room(self, limits: Limits) -> None:
-        """A runner whose cache has these blocks: the one that there is, if it fits."""
-        assert self.loaded is not None
-        room = limits.num_blocks, limits.block_size, limits.num_host_blocks, limits.max_num_seqs
-        if room != self.room:
-            with users_mistakes():
-                self.runner = self.loaded.runner(limits)
-            self.room = room
 
     def watch(self, setup: Setup) -> Watch:
         self.steps = StepLog()

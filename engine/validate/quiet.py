@@ -8,19 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from engine.profile.stepper import no_garbage_collection
+
 
 @contextmanager
 def uncollected() -> Iterator[None]:
     """No search for garbage while steps are measured: it is done before, and what is there now is not looked at again."""
     gc.collect()
     gc.freeze()
-    enabled = gc.isenabled()
-    gc.disable()
     try:
-        yield
+        with no_garbage_collection():
+            yield
     finally:
-        if enabled:
-            gc.enable()
         gc.unfreeze()
 
 

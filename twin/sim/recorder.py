@@ -72,15 +72,16 @@ class StepTable:
         """One step, whatever it did; so many blocks were held while it ran, and so many tokens in them."""
         waiting, running, swapped = standing(state)
         features, pool, preempted = batch.features, state.pool, len(batch.preempted)
+        blocks_in, blocks_out = batch.swapped_in_blocks, batch.swapped_out_blocks
         prefill = decode = sequences = context = 0
         if features is not None:
             sequences, prefill, decode, context, *_ = features
         numbers = (
             1, prefill, decode, sequences, context, waiting, running, swapped, self.num_blocks - pool.num_free,
             pool.num_cached_free if pool.caches else 0, blocks, blocks, tokens, preempted,
-            batch.swapped_in_blocks, batch.swapped_out_blocks,
+            blocks_in, blocks_out,
         )  # fmt: skip
-        plain = self.merge and not (prefill or preempted or batch.swapped_in_blocks or batch.swapped_out_blocks)
+        plain = self.merge and not (prefill or preempted or blocks_in or blocks_out)
         self._write(numbers, start_s, end_s, (sequences, *during) if plain else None)
         self.after = (sequences, waiting, running, swapped) if plain else None
 
