@@ -14,7 +14,7 @@ from engine.attention.choose import Wanted, attention_backend
 from engine.decode_graphs import CudaRecorder, DecodeGraphs
 from engine.device_name import device_named
 from engine.errors import EngineError
-from engine.kv_cache import KVCache, block_bytes
+from engine.kv_cache import block_bytes
 from engine.kv_scales import observe_scales
 from engine.model.compiled_ops import CompiledOps
 from engine.model.config import ModelConfig, from_shape
@@ -23,7 +23,7 @@ from engine.model.load import EMBEDDED, load_model
 from engine.model.ops import Ops, TorchOps
 from engine.model.transformer import Transformer
 from engine.pool_size import device_blocks
-from engine.runner import ModelRunner
+from engine.runner import ModelRunner, cache_for
 from twin.core.limits import Limits
 from twin.memory import ModelShape, model_shape
 
@@ -54,11 +54,7 @@ class Loaded:
 
         Raises `EngineError` where memory does not suffice.
         """
-        config = self.model.config
-        cache = KVCache(
-            config.layers, limits.num_blocks, limits.block_size, config.kv_heads, config.head_dim, self.kv_dtype,
-            self.device, limits.num_host_blocks,
-        )  # fmt: skip
+        cache = cache_for(self.model, limits, self.kv_dtype)
         if self.observe_scales:
             observe_scales(self.model, cache)
         runner = ModelRunner(self.model, cache, self.attention)

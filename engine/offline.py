@@ -19,9 +19,8 @@ from engine.contents import GivenContents
 from engine.device import Clock, device_for
 from engine.errors import EngineError
 from engine.executor import Executor
-from engine.kv_cache import KVCache
 from engine.model.transformer import Transformer
-from engine.runner import ModelRunner
+from engine.runner import ModelRunner, cache_for
 from engine.sampling.beam import Hypothesis
 from engine.sampling.params import SamplingParams
 from engine.sequences import Sequence as TokenSequence
@@ -75,11 +74,7 @@ class Engine:
         kv_dtype = kv_dtype or model.dtype
         wanted = Wanted(model.device, config.head_dim, limits.block_size, kv_dtype)
         attention = attention or attention_backend("auto", wanted).backend
-        cache = KVCache(
-            config.layers, limits.num_blocks, limits.block_size, config.kv_heads, config.head_dim, kv_dtype, model.device,
-            limits.num_host_blocks,
-        )  # fmt: skip
-        self.runner = ModelRunner(model, cache, attention)
+        self.runner = ModelRunner(model, cache_for(model, limits, kv_dtype), attention)
         self.last_run: Outcome | None = None  # what the last `generate` leaves, as a simulation does
 
     def generate(

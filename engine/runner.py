@@ -13,6 +13,16 @@ from engine.attention.base import AttentionBackend, AttentionBatch
 from engine.kv_cache import KVCache
 from engine.model.transformer import Transformer
 from engine.step_input import NO_ROW, StepInput
+from twin.core.limits import Limits
+
+
+def cache_for(model: Transformer, limits: Limits, dtype: torch.dtype) -> KVCache:
+    """A cache of these limits for the model, on its device. Raises `EngineError` where memory does not suffice."""
+    config = model.config
+    return KVCache(
+        config.layers, limits.num_blocks, limits.block_size, config.kv_heads, config.head_dim, dtype, model.device,
+        limits.num_host_blocks,
+    )  # fmt: skip
 
 
 class Graphs(Protocol):

@@ -7,11 +7,10 @@ from functools import cache
 import torch
 
 from engine.attention.torch_backend import TorchAttention
-from engine.kv_cache import KVCache
 from engine.model.config import ModelConfig
 from engine.model.load import load_model
 from engine.model.transformer import Transformer
-from engine.runner import ModelRunner
+from engine.runner import ModelRunner, cache_for
 from twin.core.limits import Limits
 
 TINY = ModelConfig(
@@ -24,10 +23,7 @@ LONGEST = 1 << 17  # tokens; longer contexts are not for a scenario
 def tiny_runner(limits: Limits) -> ModelRunner:
     """With a cache of these limits, all of it NaN until it is written. `EngineError` where memory does not suffice."""
     model = _tiny_model(max(TINY.max_position, min(limits.max_model_len, LONGEST, limits.num_blocks * limits.block_size)))
-    cache = KVCache(
-        TINY.layers, limits.num_blocks, limits.block_size, TINY.kv_heads, TINY.head_dim, torch.float32, "cpu",
-        limits.num_host_blocks,
-    )  # fmt: skip
+    cache = cache_for(model, limits, torch.float32)
     cache.poison()
     return ModelRunner(model, cache, TorchAttention())
 
