@@ -83,11 +83,11 @@ def test_all_that_a_validation_leaves(capsys: pytest.CaptureFixture[str]):
 
 def test_a_figure_outside_its_tolerance_is_exit_status_1_and_named(capsys: pytest.CaptureFixture[str]):
     """One run has no spread, and no simulator has the engine's times to the last bit."""
-    assert validate(*tolerances(1e9), "validate.tpot.mean=0", *NO_PICTURES) == 1
+    assert validate(*tolerances(1e9), "validate.e2e.mean=0", *NO_PICTURES) == 1
     result = found()
-    assert not result["valid"] and [row["metric"] for row in rows() if row["verdict"] == "OUTSIDE"] == ["tpot mean"]
+    assert not result["valid"] and [row["metric"] for row in rows() if row["verdict"] == "OUTSIDE"] == ["e2e mean"]
     (line,) = result["outside"]
-    assert line.startswith("fcfs on synthetic, load 0.7: tpot mean off by ") and line.endswith("tolerance 0 %")
+    assert line.startswith("fcfs on synthetic, load 0.7: e2e mean off by ") and line.endswith("tolerance 0 %")
     assert "1 of 14 figures OUTSIDE their tolerances; decisions identical in all" in capsys.readouterr().out
     assert not Path("out/report.html").exists() and not Path("out/figures").exists()
 
