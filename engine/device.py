@@ -20,7 +20,7 @@ from twin.core.batch import Batch, Features
 from twin.core.request import Request
 from twin.core.state import State
 from twin.sim.device import Flight, VirtualDevice
-from twin.sim.recorder import StepTable
+from twin.sim.step_table import StepTable
 
 Watch = Callable[[Batch, float, float], None]  # told of each step that has landed: when it began and ended
 NOTHING = Features(0, 0, 0, 0)  # of a step that only preempted

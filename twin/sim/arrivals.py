@@ -1,13 +1,16 @@
-"""Where requests come from: simpy events that hand each to a replica at its time.
+"""Where requests come from, each at its time.
 
-Open loop: the times of the trace. Closed loop: `users` requests are in the system at once, and when one ends the next comes
-after a think time; sessions likewise, turn by turn. Requests are made when they arrive and forgotten when they end: a run
-needs memory for what is in the system, not for what is in the trace.
+Open loop: the times of the trace, known beforehand; `next_s` says when the next one comes, and whoever looks there calls
+`deliver`, so that an arrival costs no event. What a run itself brings about (the next of a closed loop, an abort) is an
+event of simpy's, before which all earlier arrivals are delivered. Closed loop: `users` requests are in the system at once,
+and when one ends the next comes after a think time; sessions likewise, turn by turn. Requests are made when they arrive and
+forgotten when they end: a run needs memory for what is in the system, not for what is in the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, Protocol
 
 import simpy
@@ -95,10 +98,10 @@ class Arrivals:
     """Delivers, and knows what follows when a request ends."""
 
     def __init__(
-        self, env: simpy.Environment, trace: Workload, factory: RequestFactory, deliver: Callable[[Request], None],
+        self, env: simpy.Environment, trace: Workload, factory: RequestFactory, receive: Callable[[Request], None],
         closed_sessions: bool = False,
     ) -> None:  # fmt: skip
-        self.env, self.trace, self.factory, self.deliver = env, trace, factory, deliver
+        self.env, self.trace, self.factory, self.receive = env, trace, factory, receive
         self.arrival_s: list[float] = trace.arrival_s.tolist()
         self.to_come = len(trace)
         self.abort_s = _listed(trace.abort_s)
@@ -115,36 +118,44 @@ class Arrivals:
             first = [row for row in range(len(trace)) if row not in later]
         self.rows = iter(first)
         self.coming = next(self.rows, None)
-        if self.coming is not None:
-            call_at(env, self.arrival_s[self.coming] - EARLY_S, self._come)
+        self.next_s = self._due_s()  # when the next arrival of the trace is seen, seconds; inf: none is to come
 
-    def _come(self, event: Any) -> None:
-        """Deliver whoever is due, and come again for the next."""
-        row, rows, arrival_s, now = self.coming, self.rows, self.arrival_s, self.env.now
-        while row is not None:
-            time_s = arrival_s[row]
-            if time_s - EARLY_S > now:
-                call_at(self.env, time_s - EARLY_S, self._come)
-                break
-            self._deliver(row, time_s)
-            row = next(rows, None)
-        self.coming = row
+    def _due_s(self) -> float:
+        return inf if self.coming is None else self.arrival_s[self.coming] - EARLY_S
+
+    def deliver(self, until_s: float) -> None:
+        """Hand over whoever is due by then."""
+        while self.next_s <= until_s:
+            row = self.coming
+            assert row is not None
+            self.coming = next(self.rows, None)
+            self.next_s = self._due_s()
+            self._hand_over(row, self.arrival_s[row])
+
+    def _call_at(self, time_s: float, call: Callable[[], None]) -> None:
+        """An event of the run's own: those of the trace that are due by then come before it."""
+
+        def happen(event: Any) -> None:
+            self.deliver(self.env.now)
+            call()
+
+        call_at(self.env, time_s, happen)
 
     def _come_later(self, row: int, time_s: float) -> None:
-        call_at(self.env, time_s - EARLY_S, lambda event: self._deliver(row, time_s))
+        self._call_at(time_s - EARLY_S, lambda: self._hand_over(row, time_s))
 
-    def _deliver(self, row: int, arrival_s: float) -> None:
+    def _hand_over(self, row: int, arrival_s: float) -> None:
         self.to_come -= 1
         request = self.factory.make(row, arrival_s)
         if self.abort_s is not None and self.abort_s[row] == self.abort_s[row]:
             self._abort_at(request, self.abort_s[row])
-        self.deliver(request)
+        self.receive(request)
 
     def _abort_at(self, request: Request, time_s: float) -> None:
         if time_s <= request.arrival_s:
             self.on_abort(request)
         else:
-            call_at(self.env, time_s, lambda event: self.on_abort(request))
+            self._call_at(time_s, lambda: self.on_abort(request))
 
     def after(self, row: int, time_s: float) -> None:
         """The request of that row has ended: in a closed loop another follows."""

@@ -16,7 +16,8 @@ from twin.core.request import Request
 from twin.core.scheduler import Scheduler
 from twin.latency.model import LatencyModel
 from twin.sim.decisions import DecisionLog
-from twin.sim.recorder import RequestTable, StepTable, TokenTimes, standing
+from twin.sim.recorder import RequestTable, TokenTimes
+from twin.sim.step_table import StepTable, standing
 from twin.sim.swap_link import SwapLink
 
 FRUITLESS_PREEMPTIONS = 1000  # and 4 a seat, since the last token came: nobody will ever end

@@ -1,8 +1,8 @@
 """One replica: a simpy process that lets the scheduler plan, asks the latency model how long a step takes, and lands it.
 
-It looks at the time of the next foreign event (an arrival, an abort, another replica) and goes on without simpy as long as
-its own next step ends before that: the results are those of a process that waits for each step, with fewer events. `now_s`
-is its own clock, which may be ahead of simpy's, never behind an event that concerns it.
+It looks at the time of the next foreign event (an abort, a pause that is over, another replica) and of the next arrival, and
+goes on without simpy as long as its own next step ends before that: the results are those of a process that waits for each
+step, with fewer events. `now_s` is its own clock, which may be ahead of simpy's, never behind an event that concerns it.
 
 What a step does, and stretches of equal steps at once (`forward`), is device.py's.
 """
@@ -20,6 +20,7 @@ from simpy.events import Event
 from twin.core.errors import Stall
 from twin.core.request import ABORTED, ENDED, NEW, PAUSED, Request
 from twin.core.scheduler import Scheduler
+from twin.sim.arrivals import Arrivals
 from twin.sim.device import Flight, VirtualDevice
 from twin.sim.events import EARLY_S, At, call_at
 
@@ -41,9 +42,11 @@ class Replica:
         env: simpy.Environment,
         scheduler: Scheduler,
         device: VirtualDevice,
+        arrivals: Arrivals,
         forward: bool = True,
     ) -> None:
         self.env, self.scheduler, self.device, self.forward = env, scheduler, device, forward
+        self.arrivals = arrivals
         self.on_tick: Callable[[], None] | None = None  # every so many plans or stretches: progress, time limits
         self.predict: Callable[[Request], None] | None = None  # what is known of a request when the scheduler takes it in
         self.ticks, self.tick_mask = 0, 255
@@ -74,6 +77,7 @@ class Replica:
         call_at(self.env, request.resumes_s - EARLY_S, lambda event: self._return(request))
 
     def _return(self, request: Request) -> None:
+        self.arrivals.deliver(self.env.now)
         if request.state == PAUSED:  # it was not aborted
             self.inbox.append(request)
             self._wake()
@@ -132,13 +136,15 @@ class Replica:
             self.on_tick()
 
     def _synchronous(self) -> Generator[Event, Any, None]:
-        env, scheduler, device = self.env, self.scheduler, self.device
+        env, arrivals, scheduler, device = self.env, self.arrivals, self.scheduler, self.device
         while True:
             self.ticks += 1
             if not self.ticks & self.tick_mask:
                 self._tick()
             if env.peek() <= device.now_s:
                 yield At(env, device.now_s)  # what happens at this very time comes first
+            if arrivals.next_s <= device.now_s:
+                arrivals.deliver(device.now_s)
             if self.inbox:
                 self._take_in()
             if self.to_abort:
@@ -146,8 +152,10 @@ class Replica:
             if not scheduler.busy:
                 yield from self._until_something_happens()
                 continue
-            if self.forward and (steps := scheduler.horizon()) and device.stretch(steps, env.peek(), self.aborts_come):
-                continue
+            if self.forward and (steps := scheduler.horizon()):
+                until_s = min(env.peek(), arrivals.next_s)
+                if device.stretch(steps, until_s, self.aborts_come):
+                    continue
             flight = device.plan()
             if flight.batch.empty and not flight.batch.preempted:
                 device.land(flight, self._aborted())
@@ -159,7 +167,7 @@ class Replica:
             device.land(flight, self._aborted())
 
     def _asynchronous(self) -> Generator[Event, Any, None]:
-        env, scheduler, device = self.env, self.scheduler, self.device
+        env, arrivals, scheduler, device = self.env, self.arrivals, self.scheduler, self.device
         queue: deque[Flight] = deque()
         while True:
             self.ticks += 1
@@ -167,6 +175,8 @@ class Replica:
                 self._tick()
             if env.peek() <= device.now_s:
                 yield At(env, device.now_s)
+            if arrivals.next_s <= device.now_s:
+                arrivals.deliver(device.now_s)
             if self.inbox:
                 self._take_in()
             if self.to_abort and not queue:
@@ -176,7 +186,8 @@ class Replica:
                 continue
             if scheduler.busy:
                 if self.forward and len(queue) == 1 and (steps := scheduler.horizon()):
-                    ahead = device.stretch_ahead(steps, queue[0], env.peek(), self.aborts_come)
+                    until_s = min(env.peek(), arrivals.next_s)
+                    ahead = device.stretch_ahead(steps, queue[0], until_s, self.aborts_come)
                     if ahead is not None:
                         queue[0] = ahead
                         continue
@@ -201,14 +212,21 @@ class Replica:
 
         If neither comes while something waits, this is a stall.
         """
+        env, arrivals = self.env, self.arrivals
         if not self.inbox and not self.to_abort:
             until_s = self.scheduler.steady_until_s if stalled else inf
             announced = self.device.now_s < until_s < inf
-            if stalled and not announced and self.env.peek() == inf:
+            if stalled and not announced and min(env.peek(), arrivals.next_s) == inf:
                 raise Stall("requests wait, nothing is scheduled and no event is due")
-            self.idle = Event(self.env)
+            comes_first = min(env.peek(), until_s if announced else inf)
+            if arrivals.next_s < inf and arrivals.next_s <= comes_first:
+                self.device.wait_until(arrivals.next_s)
+                return
+            self.idle = Event(env)
             if announced:
-                At(self.env, until_s).callbacks.append(lambda _: self._wake())
+                At(env, until_s).callbacks.append(lambda _: self._wake())
+            if arrivals.next_s < inf:
+                call_at(env, arrivals.next_s, lambda _: arrivals.deliver(env.now))
             yield self.idle
         self.device.wait_until(self.env.now)
 

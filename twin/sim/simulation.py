@@ -112,7 +112,8 @@ class Simulation:
         self.arrivals = Arrivals(self.env, trace, factory, self._deliver, setup.closed_sessions)
         after = telling(predictions, self.arrivals.after)
         self.device = device(self.scheduler, setup.latency, SwapLink(setup.swap), self.requests, after)
-        self.replica = Replica(self.env, self.scheduler, self.device, forward=not step_by_step and decisions is None)
+        forward = not step_by_step and decisions is None
+        self.replica = Replica(self.env, self.scheduler, self.device, self.arrivals, forward)
         self.replica.predict = None if predictions is None else predictions.give
         self.arrivals.on_abort = self.replica.abort
         self.replica.aborts_come = trace.abort_s is not None
