@@ -8,7 +8,7 @@ import numpy as np
 from twin.results import style
 from twin.results.columns import Table
 from twin.results.presentation import number
-from twin.results.thin import Curve, cumulative, over_time
+from twin.results.thin import Curve, cumulative, held, over_time
 from twin.results.timeweighted import replicas
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _queue(panel: "Axes", steps: Table, divisor: float) -> None:
     for name, colour in (("running", style.GREEN), ("waiting", style.ORANGE), ("swapped", style.GREY)):
         for each in rows:
             if name != "swapped" or steps["swapped"].any():
-                curve = over_time(each, steps[name][each.at])
+                curve = held(each, steps[name][each.at])
                 _curve(panel, curve, divisor, colour, name if each is rows[0] else None)
     panel.set_ylim(bottom=0)
     if rows:

@@ -1,65 +1,94 @@
-"""The few pieces of HTML that a report is made of. Every text that comes in is escaped here."""
+"""Pages of HTML that need nothing beside them: texts, tables that sort, figures that zoom.
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from typing import Any
+    document("A title", [heading("Numbers"), table(head, rows), chart([Panel(...)], "What it shows.")])
 
-CSS = """
-:root { color-scheme: light dark; --ink: #1f242b; --soft: #69717c; --faint: #d9dde2; --paper: #ffffff;
-        --card: #f6f7f9; --accent: #2a78b8; --alarm: #b3343f; --alarm-paper: #fdf0f0; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e7eb; --soft: #98a1ac; --faint: #3a414a; --paper: #15181c;
-        --card: #1d2126; --accent: #6ab0e8; --alarm: #f08a92; --alarm-paper: #33191c; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2.5rem 1.5rem 4rem; max-width: 68rem; background: var(--paper); color: var(--ink);
-       font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-h1 { margin: 0; font-size: 1.7rem; letter-spacing: -0.01em; } h1 + p { margin: 0.2rem 0 1.6rem; color: var(--soft); }
-h2 { margin: 2.4rem 0 0.7rem; font-size: 1.1rem; }
-h3 { margin: 0 0 0.5rem; font-size: 0.8rem; text-transform: uppercase; letter-spacing: 0.06em; color: var(--soft); }
-code, pre { font: 13px/1.45 ui-monospace, "SF Mono", Menlo, Consolas, monospace; overflow-wrap: anywhere; }
-pre { margin: 0; padding: 0.9rem 1.1rem; overflow-x: auto; white-space: pre-wrap; background: var(--card);
-      border-radius: 8px; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(27rem, 1fr)); gap: 1rem; }
-.card { padding: 1rem 1.2rem; background: var(--card); border-radius: 8px; }
-.scroll { overflow-x: auto; }
-table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th { font-weight: 600; color: var(--soft); font-size: 0.85rem; }
-th, td { padding: 0.32rem 0.6rem; text-align: right; border-bottom: 1px solid var(--faint); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; }
-tr:last-child td { border-bottom: 0; }
-.unit { color: var(--soft); font-size: 0.85em; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.25rem 1.1rem; margin: 0; }
-dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
-ul.alarm { margin: 0 0 1.5rem; padding: 0.8rem 1.2rem 0.8rem 2.2rem; border-radius: 8px;
-           color: var(--alarm); background: var(--alarm-paper); }
-figure { margin: 0; padding: 1rem; border: 1px solid var(--faint); border-radius: 8px; }
-figure + figure { margin-top: 1rem; }
-figcaption { margin: 0.4rem 0.6rem 0; color: var(--soft); font-size: 0.9rem; }
-svg { display: block; width: 100%; height: auto; color: var(--ink); }
-details { margin-top: 1rem; } summary { cursor: pointer; color: var(--accent); margin-bottom: 0.6rem; }
+(`chart` is in `twin.results.charts`.) Every text that comes in is escaped here. A page may load nothing and run no script
+but its own: its Content-Security-Policy names them by their hashes.
 """
 
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
 
-def document(title: str, body: Iterable[str]) -> str:
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+from twin.results.charts import library
+
+ASSETS = Path(__file__).parent / "assets"
+CHART = '<figure class="chart"'  # no text that comes in can look like this: it would be escaped
+SORTABLE = '<table class="sortable"'
+NO_SCRIPT = "Figures and the sorting of tables need JavaScript."
+
+
+def document(title: str, body: Iterable[str], *, style: str = "", scripts: Sequence[str] = ()) -> str:
+    """The page. Sorting and the plotting library are part of it where the body has such tables and figures.
+
+    `style`, `scripts`: more CSS and JavaScript, as text. The scripts come last and see the whole body.
+    """
+    parts = list(body)
+    sorts, plots = (any(mark in part for part in parts) for mark in (SORTABLE, CHART))
+    own = [asset("page.js")] * sorts + [asset("charts.js")] * plots + list(scripts)
+    allowed = own + [library().text] * plots
+    head = (
+        '<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy(allowed)}">\n'
+        f"<title>{escape(title)}</title>\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{CSS}</style>\n</head>\n<body>\n" + "\n".join(body) + "\n</body>\n</html>\n"
+        f"<style>{asset('page.css')}{style}</style>"
     )
+    if own:
+        parts.append(f'<noscript><p class="soft">{NO_SCRIPT}</p></noscript>')
+    if plots:
+        parts.append(_licence())
+        parts.append(f'<script type="text/plain" id="plotting-library">{library().packed}</script>')
+    parts += [f"<script>{script}</script>" for script in own]
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n' + "\n".join(parts) + "\n</body>\n</html>\n"
+    )
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of a file of assets/."""
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """Nothing from anywhere, but for the styles and the pictures in the page itself and the scripts given."""
+    hashes = {base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts}
+    allowed = " ".join(f"'sha256-{each}'" for each in sorted(hashes)) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; font-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _licence() -> str:
+    text = f"Figures are drawn by {library().name}, whose licence follows.\n\n{library().licence}"
+    return f"<footer>{folded('Licence of the plotting library', preformatted(text))}</footer>"
 
 
 def heading(text: str) -> str:
     return f"<h2>{escape(text)}</h2>"
 
 
+def paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
 def preformatted(text: str) -> str:
     return f"<pre>{escape(text)}</pre>"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are numbers, by their alignment."""
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], *, sortable: bool = True, tall: bool = False) -> str:
+    """A table whose first column is text and whose others are numbers, by their alignment. A `tall` one scrolls."""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f'<div class="scroll"><table>\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
+    opening = f"{SORTABLE}>" if sortable else "<table>"
+    box = "scroll tall" if tall else "scroll"
+    return f'<div class="{box}">{opening}\n<thead><tr>{top}</tr></thead>\n<tbody>\n{body}</tbody></table></div>'
 
 
 def facts(pairs: Iterable[tuple[str, Any]]) -> str:
@@ -71,6 +100,11 @@ def card(title: str, content: str) -> str:
     return f'<section class="card"><h3>{escape(title)}</h3>{content}</section>'
 
 
+def cards(contents: Iterable[str]) -> str:
+    """Cards beside each other where there is room."""
+    return f'<div class="cards">{"".join(contents)}</div>'
+
+
 def alarm(lines: Iterable[str]) -> str:
     """Warnings, or nothing where there are none."""
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
@@ -78,6 +112,7 @@ def alarm(lines: Iterable[str]) -> str:
 
 
 def picture(svg: str, caption: str) -> str:
+    """A figure that stands still: the text of an <svg>, which is taken as it is."""
     return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
 
 

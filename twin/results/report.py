@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from twin.results import page, style
+from twin.results import page
+from twin.results.charts import chart
 from twin.results.columns import FINISHED, Table
-from twin.results.figures import figures
 from twin.results.folder import yaml_text
 from twin.results.presentation import NOTHING, STATISTICS, number, overview
+from twin.results.run_charts import latency_panels, load_panels, request_panels
 
-CAPTIONS = {
-    "latency": "Cumulative distributions over all requests that have the quantity.",
-    "load": "Over time. Of a long run the lines are means over short spans, the bands reach from the least to the "
-    "greatest value.",
-}
+LATENCY = "Cumulative distributions over all requests that have the quantity."
+LOAD = (
+    "Over time. Of a long run the lines are means over short spans, the bands reach from the least to the greatest value; "
+    "to zoom into one is to zoom into all."
+)
+REQUESTS = "A point is a request. Of a long run: the slowest of all, and an even sample of the others."
+ALL_ROWS = 300  # requests: so many or fewer are listed one and all
 WORST = (("ttft_s", "Longest to their first token"), ("tpot_s", "Slowest at their tokens"))
 WORST_ROWS = 8
 
@@ -29,14 +32,13 @@ def report_html(config: Mapping[str, Any], summary: Mapping[str, Any], requests:
     """
     made = config.get("provenance") or {}
     title = _title(config)
-    pictures = figures(requests, steps, config.get("slo"))
     return page.document(title, [
         f"<h1>{page.escape(title)}</h1>",
         f"<p>{page.escape(_subtitle(summary))}</p>",
         page.alarm(_warnings(made, summary)),
         *_numbers(summary),
         page.heading("Figures"),
-        *(page.picture(style.to_svg(figure, name), CAPTIONS[name]) for name, figure in pictures.items()),
+        *_figures(config, requests, steps),
         *_requests(requests),
         page.heading("How it was made"),
         page.preformatted(made.get("command") or "the command line was not recorded"),
@@ -78,14 +80,25 @@ def _numbers(summary: Mapping[str, Any]) -> list[str]:
     by_length = sorted(view.facts(), key=lambda group: -len(group[1]))  # tall cards beside tall ones
     cards = [page.card(name, page.facts(facts)) for name, facts in by_length]
     return [
-        f'<div class="cards">{"".join(cards)}</div>',
+        page.cards(cards),
         page.heading("Latency"),
-        page.table(("", *STATISTICS, "n"), latencies),
+        page.table(("", *STATISTICS, "n"), latencies, sortable=False),
+    ]
+
+
+def _figures(config: Mapping[str, Any], requests: Table, steps: Table) -> list[str]:
+    load, single = load_panels(steps), request_panels(requests)
+    return [
+        chart(latency_panels(requests, config.get("slo")), LATENCY, columns=3),
+        *([chart(load, LOAD, link_x=True)] if load else []),
+        *([chart(single, REQUESTS, columns=2, link_x=True)] if single else []),
     ]
 
 
 def _requests(requests: Table) -> list[str]:
     parts = []
+    if 0 < len(requests["request_id"]) <= ALL_ROWS:
+        parts = [page.heading("All requests"), _listed(requests, np.arange(len(requests["request_id"])), tall=True)]
     for key, name in WORST:
         known = np.flatnonzero(~np.isnan(requests[key]))
         worst = known[np.argsort(-requests[key][known], kind="stable")][:WORST_ROWS]
@@ -101,10 +114,10 @@ def _requests(requests: Table) -> list[str]:
     return parts
 
 
-def _listed(requests: Table, rows: np.ndarray) -> str:
+def _listed(requests: Table, rows: np.ndarray, tall: bool = False) -> str:
     head = ("request", "user", "arrival (s)", "prompt", "generated", "cached", "queue (s)", "TTFT (s)", "TPOT (ms)",
             "end to end (s)", "preempted")  # fmt: skip
-    return page.table(head, [_row({name: column[row] for name, column in requests.items()}) for row in rows])
+    return page.table(head, [_row({name: column[row] for name, column in requests.items()}) for row in rows], tall=tall)
 
 
 def _row(request: Mapping[str, Any]) -> tuple[str, ...]:
@@ -122,4 +135,4 @@ def _making(made: Mapping[str, Any]) -> list[str]:
               "versions": "Versions"} | ({"engine": "Real engine"} if made.get("engine") else {})  # fmt: skip
     cards = [page.card(title, page.facts((str(name), value) for name, value in (made.get(key) or {}).items()) if
                        made.get(key) else "not recorded") for key, title in titles.items()]  # fmt: skip
-    return [f'<div class="cards" style="margin-top:1rem">{"".join(cards)}</div>']
+    return [page.cards(cards)]

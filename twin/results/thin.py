@@ -35,13 +35,35 @@ class Curve(NamedTuple):
 
 
 def over_time(rows: Rows, after: np.ndarray, bins: int = 400) -> Curve:
-    """The quantity that is `after` at each row's end, linear within rows and constant between them.
-
-    A run of more than 4 * bins points is cut into `bins` equal spans of time; so none of its peaks is lost.
-    """
+    """The quantity that is `after` at each row's end, linear within rows and constant between them: blocks, which grow."""
     paused = np.flatnonzero(rows.start_s[1:] > rows.end_s[:-1]) + 1
     times = np.concatenate((rows.start_s[:1], np.insert(rows.end_s, paused, rows.start_s[paused])))
     values = np.concatenate(([0.0][: len(after)], np.insert(after.astype(np.float64), paused, after[paused - 1])))
+    return _spans(times, values, bins)
+
+
+def held(rows: Rows, after: np.ndarray, bins: int = 400) -> Curve:
+    """The quantity that becomes `after` at each row's end and stays so until the next one ends: who waits, who runs."""
+    times = np.concatenate((rows.start_s[:1], rows.end_s)).repeat(2)[1:]
+    values = np.concatenate(([0.0][: len(after)], after)).repeat(2)[: len(times)]
+    return _spans(times, values, bins)
+
+
+def during(rows: Rows, value: np.ndarray, bins: int = 400) -> Curve:
+    """The quantity that is `value` while each row lasts, and 0 between them: what a step computes."""
+    paused = rows.start_s[1:] > rows.end_s[:-1]
+    ends = np.full(min(len(value), 1), True)
+    rises = np.where(np.concatenate((ends, paused)), 0.0, value)
+    falls = np.where(np.concatenate((paused, ends)), 0.0, value)
+    times = np.stack((rows.start_s, rows.start_s, rows.end_s, rows.end_s), axis=1).ravel()
+    return _spans(times, np.stack((rises, value, value, falls), axis=1).ravel(), bins)
+
+
+def _spans(times: np.ndarray, values: np.ndarray, bins: int) -> Curve:
+    """A polyline (which may jump) as it is; one of more than 4 * bins points cut into `bins` equal spans of time.
+
+    So none of its peaks is lost.
+    """
     if len(times) <= 4 * bins or times[-1] <= times[0]:
         return Curve(times, values, values, values)
     edges = np.linspace(times[0], times[-1], bins + 1)
@@ -54,3 +76,8 @@ def over_time(rows: Rows, after: np.ndarray, bins: int = 400) -> Curve:
     low[span[first]] = np.minimum(low[span[first]], np.minimum.reduceat(values, first))
     high[span[first]] = np.maximum(high[span[first]], np.maximum.reduceat(values, first))
     return Curve((edges[:-1] + edges[1:]) / 2, mean, low, high)
+
+
+def thinned(size: int, most: int) -> np.ndarray:
+    """At most so many of the indices 0 .. size - 1, evenly spread, with the first and the last."""
+    return np.arange(size) if size <= most else np.unique(np.linspace(0, size - 1, most).round().astype(np.int64))
