@@ -69,3 +69,13 @@ def one(abort_s: float, asynchronous: bool) -> tuple[str, int, float]:
 )
 def test_when_an_abort_takes_effect(abort_s: float, expected: tuple[str, int, float], asynchronous: bool) -> None:
     assert one(abort_s, asynchronous) == expected
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_who_comes_and_goes_during_one_step_is_never_scheduled(asynchronous: bool) -> None:
+    """As vLLM does: both are seen when the step ends. (Here during the step from 0 to 1 s, or from 2 to 3 s.)"""
+    arrivals, aborts = np.array([0.0, 0.1, 2.25]), np.array([NAN, 0.2, 2.75])
+    trace = Trace("both", arrivals, np.array([4, 4, 4]), np.array([5, 2, 2]), abort_s=aborts)
+    requests = run(trace, Rules(async_scheduling=asynchronous), num_blocks=9).outcome.requests  # type: ignore[attr-defined]
+    assert list(requests["status"]) == ["finished", "aborted", "aborted"]
+    assert np.isnan(requests["first_scheduled_s"][1:].astype(float)).all()

@@ -130,7 +130,7 @@ class Arrivals:
             assert row is not None
             self.coming = next(self.rows, None)
             self.next_s = self._due_s()
-            self._hand_over(row, self.arrival_s[row])
+            self._hand_over(row, self.arrival_s[row], until_s)
 
     def _call_at(self, time_s: float, call: Callable[[], None]) -> None:
         """An event of the run's own: those of the trace that are due by then come before it."""
@@ -142,17 +142,18 @@ class Arrivals:
         call_at(self.env, time_s, happen)
 
     def _come_later(self, row: int, time_s: float) -> None:
-        self._call_at(time_s - EARLY_S, lambda: self._hand_over(row, time_s))
+        self._call_at(time_s - EARLY_S, lambda: self._hand_over(row, time_s, time_s))
 
-    def _hand_over(self, row: int, arrival_s: float) -> None:
+    def _hand_over(self, row: int, arrival_s: float, seen_s: float) -> None:
         self.to_come -= 1
         request = self.factory.make(row, arrival_s)
         if self.abort_s is not None and self.abort_s[row] == self.abort_s[row]:
-            self._abort_at(request, self.abort_s[row])
+            self._abort_at(request, self.abort_s[row], seen_s)
         self.receive(request)
 
-    def _abort_at(self, request: Request, time_s: float) -> None:
-        if time_s <= request.arrival_s:
+    def _abort_at(self, request: Request, time_s: float, seen_s: float) -> None:
+        """Its arrival is seen at `seen_s`: an abort before that is seen with it."""
+        if time_s <= seen_s:
             self.on_abort(request)
         else:
             self._call_at(time_s, lambda: self.on_abort(request))
