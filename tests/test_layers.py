@@ -52,6 +52,7 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
     "twin/latency": ("twin.core.batch", "twin.keyed_draws", "twin.memory"),
     "twin/sim": ("twin.core", "twin.latency", "twin.policy", "twin.policy_parts", "twin.predictor"),
     "twin/results": (),
+    "twin/capacity": ("twin.results", "twin.cli.intervals"),
     "twin/calibrate": (
         "twin.core",
         "twin.latency",
