@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from twin.core.request import Request
+
 if TYPE_CHECKING:
     from twin.core.decoders import Decoders
-    from twin.core.request import Request
     from twin.core.state import State
     from twin.policy import RequestView
 

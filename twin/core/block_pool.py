@@ -14,14 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from twin.core.errors import DoubleFree
 from twin.core.limits import Limits
 
 if TYPE_CHECKING:
     from twin.core.request import Request
-
-
-class DoubleFree(AssertionError):
-    """A block was released that nobody holds: a defect of the core or of code that drives the pool by hand."""
 
 
 class BlockPool:

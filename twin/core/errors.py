@@ -24,3 +24,7 @@ class Stall(PolicyError):
 
 class DeviceError(RuntimeError):
     """What computes the steps is broken, in one line: the run ends, with what was done until then."""
+
+
+class DoubleFree(AssertionError):
+    """A block was released that nobody holds: a defect of the core or of code that drives the pool by hand."""

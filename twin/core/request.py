@@ -105,7 +105,7 @@ class Request:
         self.admission: int = 0  # number of its latest admission: running order goes by it
         self.base: int | None = None  # not None: a lazy decoder
         self.entered = self.due = 0  # ... its first step as one, and the step with which it ends
-        self.decoders: Decoders = None  # type: ignore[assignment]  # set by Decoders.enter
+        self.decoders: Decoders | None = None  # set by Decoders.enter
         self.host_blocks: dict[int, int] | None = None  # place in the table -> host block, while swapped
         self.first_scheduled_s: float | None = None
         self.first_token_s: float | None = None
@@ -119,12 +119,16 @@ class Request:
 
     @property
     def computed(self) -> int:
-        return self.settled_computed if self.base is None else self.base + self.decoders.launched
+        if self.base is None:
+            return self.settled_computed
+        assert self.decoders is not None
+        return self.base + self.decoders.launched
 
     @property
     def generated(self) -> int:
         if self.base is None:
             return self.settled_generated
+        assert self.decoders is not None
         return self.base + max(self.decoders.landed, self.entered - 1) + 1 - self.prompt_tokens
 
     @property

@@ -33,7 +33,9 @@ from twin.core.swap import move_ahead
 from twin.policy import Plan, Policy, declares_steady
 
 Failed = Mapping[Request, str]
+Decided = tuple[Batch, str | None]  # a step, and why the head of the queue was refused: then it stays refused
 EVERY_BLOCK = 1 << 60
+GONE = (*ENDED, PAUSED)  # who has no part in any step to come
 
 
 class Scheduler:
@@ -120,10 +122,9 @@ class Scheduler:
                 state.ending[request] = None
         if self.policy.on_plan is not None:
             self.policy.on_plan(state.view)
-        self.refusal = None
         self.steady_until_s, self.steady_until_step = inf, EVER
         state.reordered = False
-        batch = self._by_policy() if self.policy.schedule is not None else self._by_rules()
+        batch, self.refusal = self._by_policy() if self.policy.schedule is not None else self._by_rules()
         if self.policy.background is not None and state.swapped and batch.computes:
             move_ahead(state, self.policy.background(state.view))
         if self.refusal is not None or (self.policy.schedule is not None and not self.must_ask):
@@ -137,7 +138,7 @@ class Scheduler:
         state.check()
         return batch
 
-    def _by_policy(self) -> Batch:
+    def _by_policy(self) -> Decided:
         state = self.state
         assert self.policy.schedule is not None
         kept = len(state.kept)
@@ -147,26 +148,25 @@ class Scheduler:
         batch = plan._step.batch()
         self.must_ask = bool(batch.chunks or batch.preempted or batch.rejected or state.prefills or state.ending)
         self.must_ask |= len(state.kept) < kept  # blocks came free, maybe after somebody was refused
-        if (state.waiting or state.swapped) and not self.must_ask:
-            self.refusal = NO_ROOM
-        return batch
+        return batch, NO_ROOM if (state.waiting or state.swapped) and not self.must_ask else None
 
-    def _by_rules(self) -> Batch:
+    def _by_rules(self) -> Decided:
         state = self.state
         state.set_chunk_limit()
         batch = None if self.literal else shortcut(state)
         if batch is None:
             batch = walk(state)
+        refusal = None
         if not batch.preempted and (state.waiting or state.swapped):
             aside = set_stale_aside(state) if state.in_flight and self.policy.pick is None else ()
             refusal = admit_heads(state, batch) if state.waiting or state.swapped else NO_ROOM
             for request in reversed(aside):
                 state.waiting.push_front(request)
             if batch.preempted:  # for the head: swapped ones were not asked in this step
-                return batch
-            if refusal is NO_SEAT or (not batch.chunks and not order_may_help(state)):
-                self.refusal = refusal
-        return batch
+                refusal = None
+            elif refusal is not NO_SEAT and (batch.chunks or order_may_help(state)):
+                refusal = None
+        return batch, refusal
 
     def commit(
         self, now: float, stopped: Iterable[Request] = (), aborted: Sequence[Request] = (), failed: Failed = NOBODY
@@ -214,7 +214,7 @@ class Scheduler:
 
     def _fail(self, failed: Failed, aborted: Sequence[Request]) -> list[Request]:
         """Who is given up. Of those who have ended since the step was launched, or pause, its blocks are not found again."""
-        gone = [request for request in failed if request.state in (*ENDED, PAUSED)]
+        gone = [request for request in failed if request.state in GONE]
         for request in gone:
             self.state.pool.disown(request)
         return [request for request in failed if request not in aborted and request not in gone]

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple
 
 from twin.core.batch import Features
+from twin.latency.adding_up import add_up
 from twin.latency.model import LatencyModel, checked
 
 
@@ -60,17 +61,14 @@ class PiecewiseLatency(LatencyModel):
 
     def stretch(self, start_s: float, sequences: int, context_tokens: int, steps: int, until_s: float) -> list[float]:
         ends: list[float] = []
-        append = ends.append
-        now, context, end = start_s, context_tokens, context_tokens + steps * sequences
+        context, end = context_tokens, context_tokens + steps * sequences
         for below_tokens, fixed_s, per_token_s in self._segments.get(sequences) or self.segments(sequences):
             if context >= below_tokens:
                 continue
             stop = end if end <= below_tokens else context + sequences * math.ceil((below_tokens - context) / sequences)
-            for here in range(context, stop, sequences):
-                now += fixed_s + per_token_s * here
-                append(now)
-                if now >= until_s:
-                    return ends
+            now_s = ends[-1] if ends else start_s
+            if add_up(ends, now_s, context, stop, sequences, fixed_s, per_token_s, until_s):
+                return ends
             context = stop
             if context >= end:
                 return ends
