@@ -62,6 +62,7 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
         "twin.results",
         "twin.sim",
     ),
+    "twin/sweep": ("twin.results",),
     "twin/check": (
         "twin.core",
         "twin.sim",

@@ -24,7 +24,7 @@ def refuse_odd(typed: str, for_hydra: str) -> None:
         raise UserError(f"{typed}: cannot be read ({_first_line(str(error))}); {hint}") from error
     key = override.key_or_group
     if override.is_sweep_override():
-        raise UserError(f"{typed}: one value is needed here; a list of values is a sweep, and sweeps come later")
+        raise UserError(f"{typed}: one value is needed here; a list of values is a sweep: python -m twin run -m ...")
     if not key:
         raise UserError(f"{typed}: no option before the equals sign; write key=value")
     if is_group(key) and not override.is_delete() and not isinstance(override.value(), str):

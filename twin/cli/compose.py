@@ -38,7 +38,7 @@ def compose(overrides: list[str], for_help: bool = False, root: str = ROOT) -> C
     """
     for override in overrides:
         if override in ("-m", "--multirun"):
-            raise UserError(f"{override}: sweeps over several values come later; give each option one value")
+            raise UserError(f"{override}: sweeps over several values are of twin run alone; give each option one value")
         if override.startswith("-"):
             raise UserError(f"{override}: unknown flag; options are written key=value, see --help")
     from hydra.errors import HydraException

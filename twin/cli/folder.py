@@ -7,7 +7,7 @@ from pathlib import Path
 from twin.cli.errors import UserError
 
 
-def claim(run_dir: Path, given: bool) -> Path:
+def claim(run_dir: Path, given: bool, option: str = "hydra.run.dir") -> Path:
     """Creates the folder and tries whether it can be written to; raises `UserError` and leaves nothing if not.
 
     A folder that the user named (`given`) may exist: its files are replaced. The default one, named after the second,
@@ -24,11 +24,11 @@ def claim(run_dir: Path, given: bool) -> Path:
             handle.write(b"\0" * 4096)  # a full disk may still grant an empty file
         return folder
     except OutputError as error:
-        raise UserError(f"hydra.run.dir={run_dir}: {error}") from error
+        raise UserError(f"{option}={run_dir}: {error}") from error
     except OSError as error:
         release(made)
         reason = (error.strerror or str(error)).lower()
-        raise UserError(f"hydra.run.dir={run_dir}: cannot be written to ({reason}); name another folder") from error
+        raise UserError(f"{option}={run_dir}: cannot be written to ({reason}); name another folder") from error
 
 
 def release(made: list[Path]) -> None:

@@ -43,7 +43,8 @@ def hydra_values(overrides: list[str], root: str = ROOT) -> HydraValues:
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF), job_name="twin"):
         config = compose(root, overrides=overrides, return_hydra_config=True)
     run_dir = str(config.hydra.run.dir)
-    chosen = {str(group): str(name) for group, name in config.hydra.runtime.choices.items() if is_group(str(group))}
+    groups = {str(group): str(name) for group, name in config.hydra.runtime.choices.items()}
+    chosen = {group: name for group, name in groups.items() if is_group(group) and not group.startswith("hydra/")}
     OmegaConf.set_struct(config, False)
     del config["hydra"]
     values = OmegaConf.to_container(config, resolve=True)

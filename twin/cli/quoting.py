@@ -28,7 +28,7 @@ def quoted(override: str) -> str:
         return override
     value = match["value"].strip()
     if len(elements(value)) > 1 and value[0] not in "'\"":
-        raise UserError(f"{override}: one value is needed here; a list of values is a sweep, and sweeps come later")
+        raise UserError(f"{override}: one value is needed here; a list of values is a sweep: python -m twin run -m ...")
     if "(" not in value or value[0] in "'\"":
         return override
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DOES = "Simulates a trace on one replica under a policy; prints a summary table and writes a run folder (hydra.run.dir)."
 EXAMPLE = "python -m twin run policy=fcfs trace=chat trace.rate=4 hydra.run.dir=outputs/first"
 DONE, FAILED = 0, 1  # and 128 + the signal that interrupted it
+SWEEP = ("-m", "--multirun")  # a grid of runs instead of one
 SAVED = "what was done until then is saved"
 
 
@@ -31,8 +32,12 @@ class Outcome(NamedTuple):
 def main(words: list[str]) -> int:
     """Composes, builds, claims the folder, simulates, saves; returns the exit status."""
     if wants_help(words):
-        print(help_text("run", DOES, EXAMPLE, words), end="")
+        print(help_text("run", DOES, EXAMPLE, [word for word in words if word not in SWEEP]), end="")
         return DONE
+    if any(word in SWEEP for word in words):
+        from twin.cli.sweep import run_sweep
+
+        return run_sweep(words)
     from twin.cli.folder import claim
     from twin.cli.job import build, command_line
 
