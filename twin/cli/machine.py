@@ -61,18 +61,21 @@ def memory_plan(config: dict[str, Any], served: Machine) -> "MemoryPlan":
     """What fits beside the weights; raises `UserError` with the numbers when the model does not fit."""
     from twin.memory import plan_memory
 
-    cache, scheduler = config["cache"], config["scheduler"]
     with naming("model"):
-        return plan_memory(
-            served.model,
-            served.gpu,
-            gpu_memory_utilization=cache["gpu_memory_utilization"],
-            block_size=cache["block_size"],
-            max_num_batched_tokens=scheduler["max_num_batched_tokens"],
-            max_num_seqs=scheduler["max_num_seqs"],
-            max_model_len=served.max_model_len,
-            tensor_parallel_size=served.gpus,
-        )
+        return plan_memory(served.model, served.gpu, **plan_arguments(config, served))
+
+
+def plan_arguments(config: dict[str, Any], served: Machine) -> dict[str, Any]:
+    """What of the options the memory depends on, as `plan_memory` takes it."""
+    cache, scheduler = config["cache"], config["scheduler"]
+    return {
+        "gpu_memory_utilization": cache["gpu_memory_utilization"],
+        "block_size": cache["block_size"],
+        "max_num_batched_tokens": scheduler["max_num_batched_tokens"],
+        "max_num_seqs": scheduler["max_num_seqs"],
+        "max_model_len": served.max_model_len,
+        "tensor_parallel_size": served.gpus,
+    }
 
 
 def block_bytes(config: dict[str, Any], served: Machine) -> int:
