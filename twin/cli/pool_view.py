@@ -1,0 +1,100 @@
+"""Looks at the pool after every step of a simulation, for the page that shows it block by block."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twin.results.pool_page import MOST_BLOCKS, Frame, Frames, Holder, pool_html
+
+if TYPE_CHECKING:
+    from twin.core.limits import Limits
+    from twin.core.request import Request
+    from twin.core.scheduler import Scheduler
+    from twin.core.state import State
+    from twin.policy import Policy
+    from twin.predictor import Predictor
+    from twin.sim.scenario import Scenario
+
+
+def too_large(limits: "Limits") -> str | None:
+    """Why a pool of this size has no such page, or None."""
+    if max(limits.num_blocks, limits.num_host_blocks) <= MOST_BLOCKS:
+        return None
+    return (
+        f"the pool view shows at most {MOST_BLOCKS:,} blocks, and there are {limits.num_blocks:,} on the device, "
+        f"{limits.num_host_blocks:,} on the host"
+    )
+
+
+class PoolWatch:
+    """Frames of one simulation, in order; call it with each line of the decision log, when that comes."""
+
+    def __init__(self, scheduler: "Scheduler") -> None:
+        self.scheduler = scheduler
+        self.frames = Frames()
+
+    def __call__(self, step: dict[str, Any]) -> None:
+        if self.frames.full:
+            self.frames.left_out += 1
+        else:
+            self.frames.add(frame(step, self.scheduler.state))
+
+    def html(self, title: str, subtitle: str) -> str:
+        limits, pool = self.scheduler.limits, self.scheduler.state.pool
+        return pool_html(
+            title,
+            f"{subtitle}; {limits.num_blocks:,} blocks of {limits.block_size} tokens",
+            self.frames,
+            num_blocks=limits.num_blocks,
+            block_size=limits.block_size,
+            num_host_blocks=limits.num_host_blocks,
+            caches=pool.caches,
+        )
+
+
+def frame(step: dict[str, Any], state: "State") -> Frame:
+    """The step's line, and the pool as it is now: after the step."""
+    pool = state.pool
+    placed = sorted((*state.running, *state.swapped, *state.paused), key=_order)
+    holders = {
+        request.id: Holder(
+            request.state,
+            request.prompt_tokens,
+            request.generated,
+            request.computed,
+            list(request.block_table),
+            dict(request.host_blocks or {}),
+        )
+        for request in placed
+        if request.block_table or request.host_blocks
+    }
+    order = pool.free_order() if pool.caches else []
+    waiting = [request.id for request in sorted(state.waiting, key=_order)]
+    return Frame(step, holders, waiting, order[len(order) - pool.num_cached_free :], pool.num_free)
+
+
+def _order(request: "Request") -> tuple[int, str]:
+    return request.index, request.id
+
+
+def watch_scenario(scenario: "Scenario", policy: "Policy", predictor: "Predictor | None") -> PoolWatch:
+    """Plays the scenario and looks at each step; of one whose policy fails, at those before that."""
+    from twin.core.errors import PolicyError
+    from twin.sim.scenario import ScenarioTrace
+    from twin.sim.simulation import Setup, Simulation
+
+    setup = Setup(scenario.limits, policy, scenario.latency, scenario.rules, scenario.swap, predictor)
+    simulation = Simulation(setup, ScenarioTrace(scenario), decisions=lambda step: watch(step))
+    watch = PoolWatch(simulation.scheduler)
+    try:
+        simulation.run()
+    except PolicyError:
+        pass  # whoever played it before has told why
+    return watch
+
+
+def write(path: Path, html: str) -> None:
+    """Raises OutputError."""
+    from twin.results.atomic import writing
+
+    with writing(path) as handle:
+        handle.write(html.encode())
