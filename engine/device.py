@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from engine.choosing import Chosen
+from engine.errors import StepFailure
 from engine.executor import Executor
 from twin.core.batch import Batch, Features
 from twin.core.request import Request
@@ -31,20 +32,28 @@ class Clock:
 
     def __init__(self, skip_idle: bool = False) -> None:
         self.skip_idle = skip_idle
-        self.zero_s: float | None = None  # of time.perf_counter
+        self.zero_s: float | None = None  # of `now_s`
+
+    def now_s(self) -> float:
+        """Of the host."""
+        return time.perf_counter()
+
+    def done_s(self, chosen: Chosen | StepFailure | None) -> float:
+        """When the step was done that has just been waited for: since the run began."""
+        return self.at(chosen.done_s if isinstance(chosen, Chosen) else self.now_s())
 
     def start(self) -> None:
         """Time begins with the first thing that happens."""
         if self.zero_s is None:
-            self.zero_s = time.perf_counter()
+            self.zero_s = self.now_s()
 
-    def at(self, perf_counter_s: float) -> float:
+    def at(self, now_s: float) -> float:
         assert self.zero_s is not None
-        return perf_counter_s - self.zero_s
+        return now_s - self.zero_s
 
     def sleep_until(self, time_s: float) -> None:
         self.start()
-        left_s = time_s - self.at(time.perf_counter())
+        left_s = time_s - self.at(self.now_s())
         if left_s <= 0:
             return
         if self.skip_idle:
@@ -52,6 +61,27 @@ class Clock:
             self.zero_s -= left_s
         else:
             time.sleep(left_s)
+
+
+class CpuClock(Clock):
+    """CPU time of the calling thread, which must be the one that computes: while others have its core, it stands still.
+
+    Whoever sleeps uses no CPU time, hence idle time is always skipped.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(skip_idle=True)
+
+    def now_s(self) -> float:
+        return time.thread_time()
+
+    def done_s(self, chosen: Chosen | StepFailure | None) -> float:
+        return self.at(self.now_s())
+
+
+def clock_for(options: Mapping[str, Any]) -> Clock:
+    """Of `engine.clock` and `engine.skip_idle`."""
+    return CpuClock() if options["clock"] == "cpu" else Clock(options["skip_idle"])
 
 
 class MeasuredSteps(StepTable):
@@ -111,9 +141,7 @@ class EngineDevice(VirtualDevice):
 
     def _measured_end(self, batch: Batch, start_s: float) -> float:
         assert self.clock is not None
-        chosen = self.executor.wait(batch)
-        done_s = chosen.done_s if isinstance(chosen, Chosen) else time.perf_counter()
-        return max(start_s, self.clock.at(done_s))
+        return max(start_s, self.clock.done_s(self.executor.wait(batch)))
 
     def wait_until(self, time_s: float) -> None:
         if self.clock is not None:

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from engine.build import TORCH_DTYPES, Loaded, load
 from engine.cli.words import users_mistakes
 from engine.contents import TraceContents
-from engine.device import Clock, Watch, device_for
+from engine.device import Watch, clock_for, device_for
 from engine.drift import Drift
 from engine.executor import Executor
-from engine.options import check_engine_options, sampling_params
+from engine.options import check_clock, check_engine_options, sampling_params
 from engine.pool_size import host_blocks
 from engine.runner import ModelRunner
 from engine.scaling import Speed, probe, scaled, with_lengths
@@ -35,6 +36,7 @@ from twin.sim import Setup, Simulation
 if TYPE_CHECKING:
     from traces import Trace
 
+CPU_TIME = "engine.clock=cpu: times are CPU time of the thread that computes; others' share of its core does not count"
 DISTRIBUTIONS = ("torch", "transformers")
 
 
@@ -69,11 +71,13 @@ class EngineBackend(Backend):
             _ask_for_certificates(policy)
         if self.loaded is None:
             self.loaded = load(config)
+        check_clock(config, self.loaded.device.type, torch.get_num_threads())
         notes = self._sizes(config["cache"], config, policy)
         loaded = self.loaded
         name, dtype = loaded.model.config.name, _name(loaded.model.dtype)
         about = f"{name}, {dtype}, attention={loaded.attention.name}, {_device(loaded)}"
-        return [f"engine: {about}", *loaded.notes, *notes]
+        clock = [CPU_TIME] if config["engine"]["clock"] == "cpu" else []
+        return [f"engine: {about}", *loaded.notes, *clock, *notes]
 
     def _sizes(self, cache: dict[str, Any], config: dict[str, Any], policy: Assembly) -> list[str]:
         """Fills in the blocks of both pools, the same for all seeds; notes."""
@@ -130,7 +134,7 @@ class EngineBackend(Backend):
         self.executor = Executor(self.runner, contents, config["seed"], setup.rules.async_scheduling, **on_end)
         if sampling.n > 1 and trace.n is None:
             trace = replace(trace, n=np.full(len(trace), sampling.n))
-        device = device_for(self.executor, Clock(config["engine"]["skip_idle"]), self.watch(setup))
+        device = device_for(self.executor, clock_for(config["engine"]), self.watch(setup))
         simulation = Simulation(setup, trace, True, decisions, device=device, prepare=self._prepare)
         simulation.replica.tick_mask = 0  # a step takes so long that progress and time are looked at after each
         return simulation
@@ -199,8 +203,6 @@ def _name(dtype: Any) -> str:
 
 
 def _device(loaded: Loaded) -> str:
-    import torch
-
     if loaded.device.type == "cuda":
         return torch.cuda.get_device_name(loaded.device)
     threads = torch.get_num_threads()
