@@ -12,11 +12,11 @@ from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleS
 from pathlib import Path
 
 CORE = (
-    "admission", "batch", "beams", "block_pool", "by_plan", "contiguous", "decoders", "fork", "landing", "pauses",
-    "preemptive", "prefix_cache", "request", "reservation", "restart", "scheduler", "start", "state", "step", "stretch",
-    "swap", "vacate",
+    "admission", "batch", "beams", "block_pool", "by_plan", "contiguous", "decoders", "fork", "free_queue", "landing",
+    "pauses", "preemptive", "prefix_cache", "request", "reservation", "restart", "scheduler", "start", "state", "step",
+    "stretch", "swap", "vacate",
 )  # fmt: skip
-SIM = ("arrivals", "device", "events", "recorder", "replica", "step_table", "swap_link")
+SIM = ("arrivals", "device", "events", "recorder", "replica", "step_table")
 MODULES = (*(f"twin.core.{name}" for name in CORE), *(f"twin.sim.{name}" for name in SIM), "twin.latency.adding_up")
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIX = EXTENSION_SUFFIXES[0]
@@ -70,7 +70,7 @@ def use() -> None:
     place /= key()
     if place.is_dir():
         libraries = {file.name.removesuffix(SUFFIX): str(file) for file in place.glob(f"*{SUFFIX}")}
-        sys.meta_path.insert(0, Finder(libraries))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, Finder(libraries))
 
 
 def is_own(place: Path) -> bool:

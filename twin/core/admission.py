@@ -13,7 +13,7 @@ With a preemptive order a refused head may take the place of requests that come 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twin.core.batch import Batch
 from twin.core.errors import PolicyError
@@ -92,7 +92,7 @@ def _next_in_line(state: State, batch: Batch, preemptive: bool) -> Request | Non
 def ask(state: State, request: Request) -> Answer:
     """What the policy says of a request that would come in."""
     assert state.policy.admit is not None
-    answer = state.policy.admit(request.view, state.view)
+    answer: Any = state.policy.admit(request.view, state.view)
     if answer not in (Answer.ADMIT, Answer.LATER, Answer.NEVER):
         raise PolicyError(f"admit() must answer ADMIT, LATER or NEVER, not {answer!r}")
     return Answer(answer)

@@ -6,7 +6,7 @@ they do not suffice, and what a policy may never do (preempt twice, take for a r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twin.core.admission import ask, reject
 from twin.core.batch import Batch
@@ -36,7 +36,8 @@ class PlannedStep:
         self.swapped_in: list[Request] = []
         self.rejected: list[Request] = []
 
-    def take(self, request: Request, tokens: int | None) -> bool:
+    def take(self, request: Request, tokens: Any) -> bool:
+        """So many, or all that is pending (None); False where blocks, budget or seats do not suffice."""
         state = self.state
         if self.decodes_taken and request.base is not None:
             raise IllegalPlan(f"a plan may give tokens to a request once: {request.id} has 1 already")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twin.core.errors import PolicyError
 from twin.core.limits import NO_LIMIT, blocks_for
@@ -16,10 +16,10 @@ def blocks_reserved(state: State, request: Request) -> int:
     """Blocks that an admission of the request takes at once."""
     limits, reserve = state.limits, state.policy.reserve
     if reserve is not None:
-        tokens = reserve(request.view, state.view)
-        if type(tokens) is not int or tokens < request.prompt_tokens:
-            raise PolicyError(f"reserve() set {tokens!r} tokens aside for request {request.id}: less than its prompt")
-        tokens += state.rules.async_scheduling  # an end that is not foreseen: one more is computed, and dropped
+        answer: Any = reserve(request.view, state.view)
+        if type(answer) is not int or answer < request.prompt_tokens:
+            raise PolicyError(f"reserve() set {answer!r} tokens aside for request {request.id}: less than its prompt")
+        tokens = answer + state.rules.async_scheduling  # an end that is not foreseen: one more is computed, and dropped
     elif limits.max_model_len < NO_LIMIT:
         tokens = limits.max_model_len
     else:

@@ -93,9 +93,10 @@ class State:
         if tokens > budget:
             tokens = budget
         if tokens > 1 and self.policy.chunk is not None:
-            offered, tokens = tokens, self.policy.chunk(request.view, tokens, self.view)
-            if type(tokens) is not int or not 1 <= tokens <= offered:
-                raise PolicyError(f"chunk() gave request {request.id} {tokens!r} tokens of {offered} on offer")
+            answer: Any = self.policy.chunk(request.view, tokens, self.view)
+            if type(answer) is not int or not 1 <= answer <= tokens:
+                raise PolicyError(f"chunk() gave request {request.id} {answer!r} tokens of {tokens} on offer")
+            return answer
         return tokens
 
     def blocks_missing(self, request: Request, computed: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 from operator import mul
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twin.core.admission import steps_before_head_can_share
 from twin.core.errors import PolicyError
@@ -51,8 +51,8 @@ def _flight_is_uniform(state: State) -> bool:
 
 def how_long_steady(policy: Policy, view: SystemView) -> tuple[float, int]:
     """For how long the policy lets the decisions of the plan just made stand: until when, seconds; for how many steps."""
-    until_s: float = inf
-    steps = EVER
+    until_s: Any = inf
+    steps: Any = EVER
     if policy.steady_until is not None:
         until_s = policy.steady_until(view)
         if not isinstance(until_s, (int, float)):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
+from mypy_extensions import mypyc_attr
+
 from twin.core.batch import Batch, Features
 from twin.core.errors import Stall
 from twin.core.request import Request
@@ -33,6 +35,7 @@ class Flight(NamedTuple):
     tokens: int  # ... in these blocks
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class VirtualDevice:
     """`now_s` is the clock of its replica, `free_s` when the last step launched ends.
 

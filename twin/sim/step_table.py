@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from twin.core.batch import Batch
 from twin.core.state import State
@@ -35,6 +36,7 @@ def standing(state: State) -> Standing:
     return len(state.waiting), len(state.running), len(state.swapped)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StepTable:
     """Rows of steps.parquet for one replica.
 
