@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -56,3 +57,10 @@ class DecisionsWriter:
             self.close()
         else:
             self.abort()
+
+
+def read_decisions(path: Path) -> Iterator[dict[str, Any]]:
+    """The steps of a file that a `DecisionsWriter` has closed, in order, one at a time."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)

@@ -88,9 +88,12 @@ def save_pictures(
 
             folder.text(files.REPORT, report_html(config, summary, record.requests, record.steps))
         if timeline:
+            from twin.results.decisions import read_decisions
             from twin.results.timeline import timeline_lines
 
-            folder.gzipped(files.TIMELINE, timeline_lines(record.requests, record.steps))
+            log = folder.path / files.DECISIONS
+            lines = read_decisions(log) if log.is_file() else ()
+            folder.gzipped(files.TIMELINE, timeline_lines(record.requests, record.steps, lines))
 
 
 def _write_figures(folder: RunFolder, record: Record, slo: Mapping[str, float | None] | None) -> None:
