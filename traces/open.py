@@ -8,10 +8,8 @@ from types import ModuleType
 import numpy as np
 
 from traces.generators import GENERATORS
-from traces.readers import read_file
-from traces.readers.rows import ON_ERROR
 from traces.streams import Stream
-from traces.trace import Trace
+from traces.trace import ON_ERROR, Trace
 from traces.transforms import OPTIONS, Transforms
 from traces.transforms.mix import mixed, own_rate
 
@@ -55,6 +53,8 @@ def open_trace(
     if name == "file":
         if path is None:
             raise ValueError("trace=file needs trace.path")
+        from traces.readers import read_file
+
         trace = transforms.select(read_file(str(path), format, on_error, **given), seed).limit(num_requests)
     elif name == "mix":
         check_options("trace=mix", mix, given)

@@ -13,6 +13,7 @@ from traces.prefix import Prefix
 INTEGERS = {"prompt_tokens": 1, "output_tokens": 1, "max_tokens": -1, "turn": None, "priority": None, "n": 1}  # least
 SECONDS = ("arrival_s", "think_s", "deadline_s", "abort_s")
 TEXTS = ("request_id", "user", "session", "pauses")
+ON_ERROR = ("error", "skip")  # what may become of a malformed row: it stops the reading, or is counted and dropped
 ABSOLUTE = ("deadline_s", "abort_s")  # times on the clock of `arrival_s`: they move with it
 
 

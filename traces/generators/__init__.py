@@ -4,17 +4,29 @@
 the generator's own; the options are keyword-only. The first requests of a longer trace are those of a shorter one.
 """
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from types import ModuleType
 
-from traces.generators import agent, batch, chat, code, long_context, servegen, summarize, synthetic
+NAMES = ("chat", "code", "agent", "summarize", "batch", "long_context", "servegen", "synthetic")
 
-GENERATORS: dict[str, ModuleType] = {
-    "chat": chat,
-    "code": code,
-    "agent": agent,
-    "summarize": summarize,
-    "batch": batch,
-    "long_context": long_context,
-    "servegen": servegen,
-    "synthetic": synthetic,
-}
+
+class Generators(Mapping[str, ModuleType]):
+    """The modules by name, each imported when it is asked for: a run needs one of them."""
+
+    def __getitem__(self, name: str) -> ModuleType:
+        if name not in NAMES:
+            raise KeyError(name)
+        return import_module(f"{__name__}.{name}")
+
+    def __contains__(self, name: object) -> bool:
+        return name in NAMES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+GENERATORS = Generators()

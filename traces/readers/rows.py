@@ -12,7 +12,6 @@ import numpy as np
 from traces.distributions import MOST
 
 Cells = Sequence[object] | np.ndarray
-ON_ERROR = ("error", "skip")
 LONGEST = 1e20  # of times in any unit: an epoch's nanoseconds are 1e18
 SURROGATE = re.compile("[\ud800-\udfff]")
 INTEGER = re.compile(r"\s*[+-]?\d{1,18}\s*")
