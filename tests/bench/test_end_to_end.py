@@ -38,7 +38,7 @@ STEPS = ("latency=linear", "latency.base_s=0.01", "scheduler.async_scheduling=fa
 
 def test_a_closed_loop_of_equal_steps_is_what_hand_says(bench):
     """A prompt comes when a step ends, and is computed in the next: first token after 10 ms, and each other after 10 more.
-    Whoever comes in the middle of a step waits for its end first: of clients spread over 11 steps nobody meets it exactly."""
+    Whoever comes in the middle of a step waits for its end first, as most do whose starts are spread."""
     in_step, spread = bench[0].results_of(made_up(bench), STEPS)
     assert in_step.start == "in step" and spread.start == "spread"
     assert in_step.errors.ttft == pytest.approx(-0.5) and in_step.errors.tpot == pytest.approx(0, abs=1e-9)

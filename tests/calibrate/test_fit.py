@@ -58,8 +58,22 @@ def test_no_coefficient_is_below_zero_though_longer_steps_be_faster():
 def test_weights_let_neither_the_long_steps_nor_the_short_ones_decide():
     """Two steps of 1 s and of 100 s, told by one constant c: of sum((c - t)^2 / t) the least is where
     2 c (1 / 1 + 1 / 100) = 4, at 200 / 101."""
-    steps = table([step(1, 10), step(1, 10)], [1.0, 100.0])
+    steps = table([step(1, 10), step(2, 10)], [1.0, 100.0])
     assert solve(steps, [Term("base_s")]).values[Term("base_s")] == pytest.approx(200 / 101)
+
+
+def test_repeats_of_a_step_weigh_the_same_so_that_noise_makes_nothing_shorter():
+    """Their mean is told. By its own duration each, the shorter would count twice, and 4 / (1 + 1 / 3) / 2 = 1.5 be told."""
+    steps = table([step(1, 10), step(1, 10)], [1.0, 3.0])
+    assert solve(steps, [Term("base_s")]).values[Term("base_s")] == pytest.approx(2.0)
+
+
+def test_noise_of_thirty_percent_leaves_the_formula_where_it_was():
+    draw = np.random.default_rng(3)
+    many = grid() * 20
+    noisy = table(many, [truth(each) * float(np.exp(0.3 * draw.standard_normal() - 0.045)) for each in many])
+    told, true = fit(noisy).seconds(table(grid())), np.array([truth(each) for each in grid()])
+    assert abs(np.mean(told / true - 1)) < 0.02  # weighted by each own duration it was 7 % too short
 
 
 def test_too_few_different_steps_are_refused_with_the_count_that_is_needed():

@@ -85,3 +85,13 @@ def test_a_wrong_file_is_refused_in_one_line(change, message):
 def test_a_file_without_source_or_range_is_refused():
     with pytest.raises(ValueError, match="missing range, source"):
         FittedLatency({"coefficients": {"base_s": 1.0}}, "mine.yaml")
+
+
+def test_it_describes_all_that_a_step_is_a_sum_of():
+    """What it says of itself makes the same model again."""
+    about = FittedLatency(CONTENT).describe()
+    assert about["knees"] == {100: 1e-5} and about["tiles"] == {64: 1e-6} and about["host_full_sequences"] == 8
+    again = FittedLatency({name: value for name, value in about.items() if name != "name"})
+    step = Features(5, 196, 4, 4200, 200, 196 * 98.0, 1)
+    assert again.step_s(step) == FittedLatency(CONTENT).step_s(step)
+    assert "knees" not in FittedLatency({"coefficients": {"base_s": 1.0}, "range": {}, "source": "made up"}).describe()

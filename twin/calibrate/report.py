@@ -49,7 +49,7 @@ def remarks(calibration: Calibration, content: Mapping[str, Any]) -> list[str]:
         rate = "without measurable time a byte" if link.bandwidth_gib_s is None else f"{link.bandwidth_gib_s:.3g} GiB/s"
         options = " ".join(f"swap.{name}={value}" for name, value in content["swap"].items())
         error = f"{link.rows} steps, {100 * link.mape:.1f} % off"
-        lines.append(f"swap link: {rate}, {1e6 * link.per_copy_s:.3g} us a copy ({error}); for a run: {options}")
+        lines.append(f"swap link: {rate}, {1e6 * link.per_copy_s:.3g} us a copy ({error}); a run takes it: {options}")
     if calibration.added:
         words = ", ".join(f"{name} {value:g}" for name, value in calibration.added.items())
         lines.append(f"added, not measured here: {words}; the errors are those of the fit without it")

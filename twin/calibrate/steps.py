@@ -69,6 +69,13 @@ class Steps:
         return replace(self, features=self.features[rows], seconds=self.seconds[rows], run=self.run[rows], host_s=host_s)
 
     @property
+    def usual_s(self) -> np.ndarray:
+        """(rows,) mean duration of the steps of the same composition."""
+        _, kind, count = np.unique(self.features, axis=0, return_inverse=True, return_counts=True)
+        kind = kind.reshape(-1)
+        return np.asarray((np.bincount(kind, self.seconds) / count)[kind])
+
+    @property
     def distinct(self) -> int:
         """How many different compositions there are."""
         return len(np.unique(self.features, axis=0))

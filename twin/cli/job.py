@@ -16,6 +16,7 @@ from twin.cli.compose import Composed
 from twin.cli.errors import UserError, naming
 from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
 from twin.cli.options import check_options
+from twin.cli.swap_options import take_link
 from twin.cli.traits import missing_traits
 from twin.policy_assembly import Assembly, assemble, names_part
 from twin.policy_parameters import OF_EVERY_POLICY
@@ -150,6 +151,7 @@ def build(composed: Composed, command: str, backend: Backend | None = None) -> J
     served = machine(config)
     lines = resolve_sizes(config, served, backend.why_blocks)
     latency = _latency(config, served, notes)
+    notes += take_link(config, latency, composed)
     predictor_file, predictor = _predictor(config)
     notes += predictor_file.shadowed(config["policy_path"])
     trace = _trace(config)

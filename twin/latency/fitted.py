@@ -34,7 +34,8 @@ class FittedLatency(PiecewiseLatency):
     `host_full_sequences` is the batch from which `host_s` shows in full; below it, in proportion.
     `spread` is the relative standard deviation of measured steps about the fit; `range` {feature: [least, most]} is what
     was measured, `error` {region: {measure: value}} what the fit missed in steps held out from it, in percent. `swap` is the
-    link between device and host as measured, for the options of that name; `not_known` says in words what nobody measured.
+    link between device and host as measured, which a run takes unless its options say otherwise; `not_known` says in words
+    what nobody measured.
     """
 
     name = "fitted"
@@ -51,6 +52,7 @@ class FittedLatency(PiecewiseLatency):
         self.spread = non_negative(where, "spread", content.get("spread", 0.0))
         self.range = self._ranges(where, content["range"])
         self.about = {name: content[name] for name in ABOUT if name in content}
+        self._check_swap(where, content.get("swap") or {})
         if not any((*self.coefficients.values(), *self.knees, *self.tiles)):
             raise ValueError(f"{where}: all coefficients are 0, so time would not advance")
 
@@ -70,6 +72,14 @@ class FittedLatency(PiecewiseLatency):
             if not isinstance(bounds, list | tuple) or len(bounds) != 2 or bounds[0] > bounds[1]:
                 raise ValueError(f"{where}: range of {name} must be [least, most], not {bounds!r}")
         return {name: (float(bounds[0]), float(bounds[1])) for name, bounds in given.items()}
+
+    @staticmethod
+    def _check_swap(where: str, given: object) -> None:
+        link = section(where, "swap", given)
+        check_names(f"{where}: swap", link, ("bandwidth_gib_s", "per_copy_s"))
+        if "bandwidth_gib_s" in link:
+            positive(where, "swap bandwidth_gib_s", link["bandwidth_gib_s"])
+        non_negative(where, "swap per_copy_s", link.get("per_copy_s", 0.0))
 
     def decode_segments(self, sequences: int) -> list[Segment]:
         fixed_s = self._common(sequences, sequences) + self.coefficients["per_decode_token_s"] * sequences
@@ -97,12 +107,15 @@ class FittedLatency(PiecewiseLatency):
         return seconds
 
     def describe(self) -> dict:
+        bent = {"knees": self.knees, "tiles": self.tiles}
         return {
             "name": self.name,
             **self.about,
             "range": {name: list(bounds) for name, bounds in self.range.items()},
             "spread": self.spread,
             "coefficients": {name: value for name, value in self.coefficients.items() if value},
+            **({"host_full_sequences": self.host_full_sequences} if self.host_full_sequences != 1 else {}),
+            **{name: {int(at): value for at, value in terms} for name, terms in bent.items() if terms},
         }
 
     def ranges(self) -> dict[str, tuple[float, float]]:
