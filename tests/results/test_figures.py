@@ -38,8 +38,8 @@ def test_a_short_curve_shows_pauses():
     made = two()
     made.steps["start_s"], made.steps["duration_s"] = np.array([0.0, 3.0, 4.0]), np.ones(3)
     curve = over_time(replicas(made.steps)[0], np.array([8, 0, 0]))
-    assert curve.times_s.tolist() == [0.0, 1.0, 3.0, 4.0, 5.0]
-    assert curve.mean.tolist() == [0.0, 8.0, 8.0, 0.0, 0.0]
+    assert curve.times_s.tolist() == [0, 1, 1, 3, 4, 4, 4, 5, 5]
+    assert curve.mean.tolist() == [0, 8, 8, 8, 8, 0, 0, 0, 0]
 
 
 def drawn(made, slo=None) -> list[bytes]:

@@ -104,9 +104,9 @@ def test_the_figures_say_what_the_tables_say():
     ttft = panels["Time to first token"]["series"][0]
     assert (ttft["x"], ttft["y"]) == ([1.0, 1.0, 1.5], [0.0, 0.5, 1.0])
     blocks = panels["KV blocks"]["series"][0]
-    assert list(zip(blocks["x"], blocks["y"], strict=True)) == [(0, 0), (1, 4 / 16), (2, 9 / 16), (3, 0)]
+    assert list(zip(blocks["x"], blocks["y"], strict=True)) == [(0, 0), (1, 4 / 16), (2, 9 / 16), (3, 9 / 16), (3, 0)]
     counts = {series["name"]: list(zip(series["x"], series["y"], strict=True)) for series in panels["Requests"]["series"]}
-    assert counts["waiting"] == [(0, 0), (1, 0), (1, 1), (2, 1), (2, 0), (3, 0), (3, 0)]
+    assert counts["waiting"] == [(0, 0), (1, 0), (1, 1), (2, 1), (2, 0), (3, 0)]
     tokens = {series["name"]: series for series in panels["Tokens a step"]["series"]}
-    assert tokens["prefill tokens"]["y"] == [0, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0]
-    assert tokens["decode tokens"]["x"] == [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+    assert tokens["prefill tokens"]["y"] == [0, 16, 16, 16, 0, 0]
+    assert tokens["decode tokens"]["x"] == [0, 1, 1, 2, 2, 3, 3]

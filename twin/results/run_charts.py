@@ -76,7 +76,7 @@ def _blocks(steps: Table, rows: list[Rows], divisor: float) -> list[Series]:
     if len(rows) == 1 and steps["cached_blocks"].any():
         resident = over_time(rows[0], (used + steps["cached_blocks"] / pool)[rows[0].at])
         low = over_time(rows[0], used[rows[0].at]).mean
-        series.append(Series("cached prefixes above", resident.times_s / divisor, resident.mean, colour=charts.GREY, low=low,
+        series.append(Series("with cached prefixes", resident.times_s / divisor, resident.mean, colour=charts.GREY, low=low,
                              high=resident.mean))  # fmt: skip
     series += _each("in use", rows, used, divisor, charts.BLUE, over_time)
     hit = np.flatnonzero(steps["preempted"] > 0)
@@ -115,8 +115,11 @@ def _each(
 
 
 def _curve(curve: Curve, divisor: float, name: str, colour: str) -> Series:
-    low, high = (None, None) if curve.exact else (curve.low, curve.high)
-    return Series(name, curve.times_s / divisor, curve.mean, colour=colour, low=low, high=high)
+    if not curve.exact:
+        return Series(name, curve.times_s / divisor, curve.mean, colour=colour, low=curve.low, high=curve.high)
+    times, values = curve.times_s, curve.mean
+    moved = np.concatenate(([True][: len(times)], (times[1:] != times[:-1]) | (values[1:] != values[:-1])))
+    return Series(name, times[moved] / divisor, values[moved], colour=colour)
 
 
 def request_panels(requests: Table) -> list[Panel]:

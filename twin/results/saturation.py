@@ -42,9 +42,9 @@ def saturation(record: Record, window: Window) -> Saturation:
     if last_s <= middle_s:
         return Saturation(always, None, None)
     edges_s = np.linspace(middle_s, last_s, BATCHES + 1)
-    rows = replicas(record.steps)
+    queues = [(rows, queue[rows.at]) for rows in replicas(record.steps)]
     means = np.array([
-        sum(time_mean(each, queue[each.at], left, right) for each in rows)
+        sum(time_mean(rows, after, left, right) for rows, after in queues)
         for left, right in zip(edges_s, edges_s[1:], strict=False)
     ])  # fmt: skip
     slope, error = _trend((edges_s[:-1] + edges_s[1:]) / 2, means)

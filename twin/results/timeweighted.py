@@ -1,5 +1,6 @@
 """Averages over time of what the steps table says only at the ends of its rows."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +20,21 @@ def replicas(steps: Table) -> list[Rows]:
     """The rows of each replica, in order."""
     ends_s = steps["start_s"] + steps["duration_s"]
     found = []
-    for replica in np.unique(steps["replica"]):
-        index = np.flatnonzero(steps["replica"] == replica)
+    for index in _places(steps["replica"]):
         start_s = steps["start_s"][index]
         # A row never reaches into the next: start + duration may exceed the next start by a rounding error.
         end_s = np.minimum(ends_s[index], np.append(start_s[1:], np.inf))
         found.append(Rows(start_s, end_s, index))
     return found
+
+
+def _places(replica: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of each replica; where there is one, nothing need be sorted."""
+    if not len(replica) or (replica == replica[0]).all():
+        yield from [np.arange(len(replica))] if len(replica) else []
+        return
+    for number in np.unique(replica):
+        yield np.flatnonzero(replica == number)
 
 
 def time_mean(rows: Rows, after: np.ndarray, start_s: float, end_s: float, during: np.ndarray | None = None) -> float:
