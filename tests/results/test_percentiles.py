@@ -8,10 +8,15 @@ from hypothesis import strategies as some
 from twin.results.percentiles import METHOD, statistics, weighted_percentiles
 
 finite = some.floats(-1e9, 1e9)
+latency = some.floats(0.0, 1e9) | some.sampled_from([0.0, -0.0]) | some.floats(0.02, 0.0201)  # many in a bin, or one
 
 
-@given(some.lists(some.tuples(finite, some.integers(0, 6)), min_size=1).filter(lambda rows: sum(c for _, c in rows) > 0),
-       some.lists(some.floats(0, 100), min_size=1, max_size=6))  # fmt: skip
+def samples(value: some.SearchStrategy[float]) -> some.SearchStrategy[list[tuple[float, int]]]:
+    some_rows = some.lists(some.tuples(value, some.integers(0, 6)), min_size=1, max_size=60)
+    return some_rows.filter(lambda rows: sum(count for _, count in rows) > 0)
+
+
+@given(samples(finite) | samples(latency), some.lists(some.floats(0, 100), min_size=1, max_size=6))
 def test_a_weighted_percentile_is_that_of_the_repeated_sample(rows: list[tuple[float, int]], percents: list[float]):
     values, counts = np.array([value for value, _ in rows]), np.array([count for _, count in rows])
     expected = np.percentile(np.repeat(values, counts), percents)

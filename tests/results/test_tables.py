@@ -4,10 +4,11 @@ import io
 import subprocess
 import sys
 
+import numpy as np
 from pyarrow import parquet
 
 from tests.results.records import record, requests, two
-from twin.results.tables import requests_table, steps_table, write_parquet
+from twin.results.tables import ROW_GROUP, requests_table, steps_table, write_parquet
 
 REQUESTS = (
     "request_id arrival_s prompt_tokens output_tokens generated_tokens status reason first_scheduled_s first_token_s "
@@ -48,6 +49,20 @@ def test_any_text_comes_back():
     buffer = io.BytesIO()
     write_parquet(requests_table(made.requests), buffer)
     assert parquet.read_table(buffer).column("user").to_pylist() == ["Zoë", None, "", "東京"]
+
+
+def test_a_long_table_is_written_in_row_groups_and_read_as_one():
+    rows = ROW_GROUP + 7
+    made = two()
+    steps = {name: np.resize(column, rows) for name, column in made.steps.items()}
+    steps["step"], steps["start_s"] = np.arange(rows), np.arange(rows) / 7
+    buffer = io.BytesIO()
+    write_parquet(steps_table(steps), buffer)
+    assert parquet.ParquetFile(buffer).metadata.num_row_groups == 2
+    table = parquet.read_table(buffer)
+    assert table.column("step").to_pylist() == list(range(rows))
+    assert table.column("start_s").to_numpy().tolist() == (np.arange(rows) / 7).tolist()
+    assert table.column("running").to_numpy().tolist() == steps["running"].tolist()
 
 
 def test_an_empty_table_has_its_columns():
