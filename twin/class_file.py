@@ -81,7 +81,7 @@ def line_of(kind: type) -> int:
     """Where a class begins; 1 when its text cannot be had."""
     try:
         return inspect.getsourcelines(kind)[1]
-    except OSError:
+    except (OSError, TypeError):  # typed into a notebook, say
         return 1
 
 

@@ -54,13 +54,15 @@ def assemble(
     parameters: Mapping[str, Any],
     parts: Mapping[str, object] | None = None,
     policy_path: str | Path | None = None,
+    found: PolicyFile | None = None,
 ) -> Assembly:
     """Finds and makes the policy `name` and its parts: `{"admission": "watermark(share=0.05)", "victim": None}`.
 
-    The same policy with the same parameters is one object, whatever its roles. One of the core's own words (`OWN`)
-    is no part. Raises `PolicyFileError`, one line that names the option, for what cannot be had or lacks its hook.
+    `found`: the policy itself, where it need not be looked for by its name. The same policy with the same parameters is
+    one object, whatever its roles. One of the core's own words (`OWN`) is no part. Raises `PolicyFileError`, one line that
+    names the option, for what cannot be had or lacks its hook.
     """
-    found = find(name, policy_path)
+    found = found or find(name, policy_path)
     policy, values = found.build(dict(parameters))
     made = [Part(found, policy, values)]
     chosen: dict[str, Part] = {}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from traces import Trace
     from twin.core.limits import Limits
     from twin.latency.model import LatencyModel
+    from twin.policies_registry import PolicyFile
     from twin.policy import Policy
     from twin.predictor import Predictor
     from twin.predictors_registry import PredictorFile
@@ -133,8 +134,11 @@ class Job:
         }
 
 
-def build(composed: Composed, command: str, backend: Backend | None = None) -> Job:
-    """Builds every part; raises `UserError` for the first that cannot be."""
+def build(composed: Composed, command: str, backend: Backend | None = None, found: "PolicyFile | None" = None) -> Job:
+    """Builds every part; raises `UserError` for the first that cannot be.
+
+    `found`: the policy, where it is not to be looked for by its name.
+    """
     from twin.core.limits import Limits, Rules
     from twin.sim import Setup, SwapCost
     from twin.sim.predictions import PredictorError
@@ -142,7 +146,7 @@ def build(composed: Composed, command: str, backend: Backend | None = None) -> J
     backend = backend or Backend()
     config = composed.values
     check_options(config)
-    assembly = _policy(config)
+    assembly = _policy(config, found)
     policy = assembly.policy
     with naming("policy"):
         notes = assembly.shadowed(config["policy_path"])
@@ -204,12 +208,12 @@ def command_line(command: str, overrides: Iterable[str], program: str = "twin") 
     return shlex.join(["python", "-m", program, command, *overrides])
 
 
-def _policy(config: dict[str, Any]) -> Assembly:
+def _policy(config: dict[str, Any], found: "PolicyFile | None" = None) -> Assembly:
     """The policy and its parts; its parameters' defaults are filled into the configuration."""
     given = config["policy"]
     own = {key: value for key, value in given.items() if key not in OF_EVERY_POLICY}
     with naming("policy"):
-        assembly = assemble(given["name"], own, {role: given.get(role) for role in ROLES}, config["policy_path"])
+        assembly = assemble(given["name"], own, {role: given.get(role) for role in ROLES}, config["policy_path"], found)
     given |= assembly.main.parameters
     return assembly
 

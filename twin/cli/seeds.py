@@ -29,7 +29,7 @@ def run_seeds(composed: Composed, command: str, backend: Backend | None = None) 
     """All runs, one after the other; stops at the first that fails or is interrupted. Returns the exit status."""
     check_options(composed.values)
     # all mistakes come to light before anything is written
-    job = build(_with_seed(composed, composed.values["seed"]), command, backend)
+    job = build(with_seed(composed, composed.values["seed"]), command, backend)
     folder = claim(composed.run_dir, composed.given("hydra.run.dir"))
     with streams.work_first():
         print("\n".join(job.lines), flush=True)
@@ -42,7 +42,7 @@ def _run_all(composed: Composed, command: str, job: Job, folder: Path) -> int:
     status, message = DONE, ""
     for seed in range(first, first + count):
         try:
-            job = job if seed == first else build(_with_seed(composed, seed), command, job.backend)
+            job = job if seed == first else build(with_seed(composed, seed), command, job.backend)
             outcome, summary = carry_out(job, claim(folder / f"seed={seed}", given=True))
             status, message = outcome.status, outcome.message
         except KeyboardInterrupt:
@@ -58,7 +58,7 @@ def _run_all(composed: Composed, command: str, job: Job, folder: Path) -> int:
         raise KeyboardInterrupt
     with signals.held():
         together = combined(summaries, count)
-        _write(folder, together)
+        write_together(folder, together)
         _show(together)
         print(f"written to {folder}", flush=True)
         if message:
@@ -83,12 +83,14 @@ def combined(summaries: list[dict[str, Any]], wanted: int) -> dict[str, Any]:
     return together
 
 
-def _with_seed(composed: Composed, seed: int) -> Composed:
+def with_seed(composed: Composed, seed: int) -> Composed:
+    """The run of one of the seeds."""
     values = deepcopy(composed.values)
     return replace(composed, values=values | {"seed": seed, "seeds": 1})
 
 
-def _write(folder: Path, together: dict[str, Any]) -> None:
+def write_together(folder: Path, together: dict[str, Any]) -> None:
+    """summary.json over all seeds. Raises UserError when it cannot be written."""
     from twin.results.atomic import OutputError
     from twin.results.folder import RunFolder
 
@@ -100,7 +102,8 @@ def _write(folder: Path, together: dict[str, Any]) -> None:
         raise UserError(f"hydra.run.dir={folder}: {error}") from error
 
 
-def _rows(together: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def rows_of(together: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Key, mean and interval of what is shown."""
     from twin.results.presentation import number
 
     for key in (*LATENCIES, *OTHERS):
@@ -117,6 +120,6 @@ def _show(together: dict[str, Any]) -> None:
     table.add_column(f"mean of {together['seeds']} seeds")
     table.add_column("", justify="right")
     table.add_column("95 %")
-    for row in _rows(together):
+    for row in rows_of(together):
         table.add_row(*row)
     Console(highlight=False).print(table)

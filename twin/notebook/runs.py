@@ -1,0 +1,131 @@
+"""`twin.run`: from keywords to a finished simulation."""
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from twin.cli.compose import Composed, compose
+from twin.cli.errors import UserError, one_line
+from twin.cli.job import Job, Relay, build, command_line
+from twin.cli.options import check_options
+from twin.core.errors import PolicyError
+from twin.notebook.options import words_from
+from twin.notebook.own_policy import NO_CERTIFICATE, found_in
+from twin.notebook.result import Run, Runs
+
+if TYPE_CHECKING:
+    from twin.policies_registry import PolicyFile
+
+ORACLE = (
+    "policy {name} needs predicted output lengths and no predictor was given: predictor=oracle, which knows the true ones"
+)
+
+
+def run(options: Mapping[str, Any] | None = None, /, *, folder: str | Path | None = None, **keywords: Any) -> Run | Runs:
+    """Simulates as `python -m twin run` does, with the same options, and gives the same numbers.
+
+    An option is written by its name: a group, or one of no group (`policy="srpt"`, `seed=3`); with two underscores for the
+    dot (`scheduler__max_num_seqs=64`); in a dict of dotted names, first; as a dict of a section
+    (`cache={"block_size": 32}`); or by its last name alone where one option is called so (`rate=4` is trace.rate).
+    `policy` may also be a class derived from `twin.Policy`, or an object of one. A policy that cannot do without
+    predictions gets `predictor="oracle"` where none is given, and a note says so. With `seeds=N` the result is `Runs`.
+
+    `folder`: where to write the run folder too; by default nothing is written.
+    Raises `twin.UserError` for a mistake, with the one line that the command prints; `twin.PolicyError` when the policy
+    raises, breaks a rule or stalls, the `run` of which has what was done until then. A run that is interrupted (the stop
+    button) is returned as far as it came, with a warning.
+    """
+    policy = keywords.get("policy")
+    found = None
+    if policy is not None and not isinstance(policy, str | Mapping):
+        found = found_in(policy)
+        keywords = keywords | {"policy": found.name}
+    words = words_from(options, keywords, found)
+    composed, notes = _with_predictor(compose(words), words, found)
+    if found is not None:
+        notes.append(NO_CERTIFICATE.format(name=found.name))
+    if folder is None and composed.given("hydra.run.dir"):
+        folder = composed.run_dir
+    check_options(composed.values)
+    if composed.values["seeds"] > 1:
+        return _several(composed, found, notes, folder)
+    return _one(composed, found, notes, folder)
+
+
+def _with_predictor(composed: Composed, words: list[str], found: "PolicyFile | None") -> tuple[Composed, list[str]]:
+    """The oracle for a policy that cannot do without predictions, where none was chosen; and what to say of it."""
+    from twin.policies_registry import find
+    from twin.policy_parameters import PolicyFileError
+
+    values = composed.values
+    if composed.given("predictor") or composed.given("predictor.name") or values["predictor"]["name"] != "none":
+        return composed, []
+    try:
+        needs = (found or find(str(values["policy"]["name"]), values["policy_path"])).policy.needs_prediction
+    except PolicyFileError as error:
+        raise UserError(str(error)) from error
+    if not needs:
+        return composed, []
+    return compose([*words, "predictor=oracle"]), [ORACLE.format(name=values["policy"]["name"])]
+
+
+def _several(composed: Composed, found: "PolicyFile | None", notes: list[str], folder: str | Path | None) -> Runs:
+    from twin.cli.seeds import combined, with_seed, write_together
+
+    first, count = composed.values["seed"], composed.values["seeds"]
+    done: list[Run] = []
+    for seed in range(first, first + count):
+        within = None if folder is None else Path(folder) / f"seed={seed}"
+        done.append(_one(with_seed(composed, seed), found, notes, within))
+        if not done[-1].summary["complete"]:
+            break
+    summary = combined([dict(each.summary) for each in done], count)
+    if folder is not None:
+        write_together(Path(folder), summary)
+    return Runs(done, range(first, first + len(done)), summary)
+
+
+def _one(composed: Composed, found: "PolicyFile | None", notes: list[str], folder: str | Path | None) -> Run:
+    from twin.results.record import Record
+
+    job = build(composed, command_line("run", composed.overrides), found=found)
+    decisions = _collecting(job.decisions)
+    try:
+        record = Record(**vars(job.simulation.run(None, job.config["simulate"]["max_wall_s"])))
+    except PolicyError as error:
+        failed = type(error)(one_line(str(error)))
+        failed.record = error.record
+        failed.run = _result(job, Record(**vars(error.record)), notes, decisions)  # type: ignore[attr-defined]
+        raise failed from error.__cause__
+    result = _result(job, record, notes, decisions)
+    if not record.complete:
+        warnings.warn(record.notes[-1], stacklevel=4)
+    if folder is not None:
+        result.save(folder, **{name: job.config["output"][name] for name in ("figures", "report", "timeline")})
+    return result
+
+
+def _collecting(relay: "Relay | None") -> list[dict[str, Any]] | None:
+    if relay is None:
+        return None
+    decisions: list[dict[str, Any]] = []
+    relay.receiver = decisions.append
+    return decisions
+
+
+def _result(job: Job, record: Any, notes: list[str], decisions: list[dict[str, Any]] | None) -> Run:
+    from twin.results.summary import summarize
+
+    record.notes += notes
+    config = job.config
+    summary = summarize(record, slo=job.slo, warmup_s=config["warmup_s"], warmup_requests=config["warmup_requests"])
+    return Run(
+        job.config_with_provenance(record.notes),
+        summary,
+        (record.requests, record.steps),
+        lines=job.lines,
+        notes=record.notes,
+        decisions=decisions,
+        record=record,
+    )
