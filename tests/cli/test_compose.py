@@ -28,6 +28,11 @@ def test_defaults_are_those_of_vllm():
         "enable_chunked_prefill": True,
         "long_prefill_token_threshold": 0,
         "async_scheduling": True,
+        "scheduler_reserve_full_isl": True,
+        "threshold_spares_lone_request": True,
+        "victim_skips_next": False,
+        "foresee_last_token": True,
+        "abort_before_update": True,
     }
     assert config["cache"]["block_size"] == 16 and config["cache"]["gpu_memory_utilization"] == 0.9
     assert config["cache"]["enable_prefix_caching"] is True and config["cache"]["watermark"] == 0.0

@@ -139,7 +139,7 @@ def build(composed: Composed, command: str, backend: Backend | None = None, foun
 
     `found`: the policy, where it is not to be looked for by its name.
     """
-    from twin.core.limits import Limits, Rules
+    from twin.core.limits import VLLM_RULES, Limits, Rules
     from twin.sim import Setup, SwapCost
     from twin.sim.predictions import PredictorError
 
@@ -190,6 +190,7 @@ def build(composed: Composed, command: str, backend: Backend | None = None, foun
                 allocator=cache["allocator"],
                 async_scheduling=scheduler["async_scheduling"],
                 pause=pause,
+                **{name: config[section][name] for name, section in VLLM_RULES.items()},
             ),
             swap=SwapCost(block_bytes(config, served), swap["bandwidth_gib_s"], swap["per_copy_s"], swap["overlap"]),
             predictor=predictor,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from twin.cli.errors import UserError
 from twin.cli.groups import choices, flat
-from twin.core.limits import MOST
+from twin.core.limits import MOST, VLLM_RULES
 
 
 class Rule(NamedTuple):
@@ -71,6 +71,7 @@ RULES = {
     "scheduler.enable_chunked_prefill": SWITCH,
     "scheduler.long_prefill_token_threshold": integer(0, MOST["max_num_batched_tokens"]),
     "scheduler.async_scheduling": SWITCH,
+    **{f"{section}.{name}": SWITCH for name, section in VLLM_RULES.items()},
     "cache.block_size": integer(1, MOST["block_size"]),
     "cache.gpu_memory_utilization": SHARE,
     "cache.num_gpu_blocks": or_null(integer(1, MOST["num_blocks"])),

@@ -136,10 +136,16 @@ class Decoders:
             del calendar[heappop(days)]
         return days[0]
 
-    def last_tokens_in_flight(self) -> list[Request]:
-        """Those whose last possible token was given in the step just launched (an end-of-sequence is not foreseen)."""
+    def last_tokens_in_flight(self, least: int = 0) -> list[Request]:
+        """Those whose last possible token was given in the step just launched (an end-of-sequence is not foreseen).
+
+        `least`: only those of so many tokens, prompt and output.
+        """
         due = self.calendar.get(self.launched)
-        return [request for request in due if request.stop_after >= request.max_tokens] if due else []
+        if not due:
+            return []
+        ends = [request for request in due if request.stop_after >= request.max_tokens]
+        return [request for request in ends if request.prompt_tokens + request.max_tokens >= least] if least else ends
 
     def leave_landed(self) -> list[Request]:
         """Those who have all their tokens; they are settled and out."""

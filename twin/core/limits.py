@@ -9,6 +9,14 @@ NO_LIMIT = 1 << 30  # a max_model_len that limits nothing
 # Beyond these no pool can be made in memory; what is larger is a slip.
 MOST = {"num_blocks": 1 << 27, "num_host_blocks": 1 << 27, "block_size": 1 << 16, "max_num_seqs": 1 << 27}
 MOST |= {"max_num_batched_tokens": 1 << 40, "max_model_len": 1 << 40}
+VLLM_RULES = {  # rules that differ between versions of vLLM (docs/vllm.md): the section of the options that each stands in
+    "scheduler_reserve_full_isl": "scheduler",
+    "threshold_spares_lone_request": "scheduler",
+    "victim_skips_next": "scheduler",
+    "foresee_last_token": "scheduler",
+    "abort_before_update": "scheduler",
+    "blank_blocks_first": "cache",
+}
 
 
 def blocks_for(tokens: int, block_size: int) -> int:
@@ -84,6 +92,13 @@ class Rules:
     async_scheduling: bool = False
     vllm_defects: bool = False  # a victim that gives back tokens keeps the hashes of blocks never computed (vLLM 0.32)
     pause: str = "recompute"  # what becomes of the blocks of a request that pauses
+    # As vLLM 0.32 does; older versions do otherwise.
+    scheduler_reserve_full_isl: bool = True  # an admission needs room for the whole request, not for its first chunk alone
+    threshold_spares_lone_request: bool = True  # no long_prefill_token_threshold for a request that is alone
+    victim_skips_next: bool = False  # ... of a walk, if the victim stood before and had been passed over
+    foresee_last_token: bool = True  # asynchronous: no step more for a request whose last possible token is in flight
+    abort_before_update: bool = True  # an abort drops the tokens of the batch that has just ended
+    blank_blocks_first: bool = True  # of the freed blocks those without content are given out first, else the oldest
 
     def __post_init__(self) -> None:
         choices = (("preemption_mode", PREEMPTION_MODES), ("pause", PAUSE_MODES), ("allocator", ALLOCATORS))

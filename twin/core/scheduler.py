@@ -64,6 +64,8 @@ class Scheduler:
         # When a plan has to be made, as the policy said with the last: at this time, seconds; before this decode step.
         self.steady_until_s, self.steady_until_step = inf, EVER
         self.landing = Landing(self.state)
+        # tokens of prompt and output at which the last token is known to be the last before it has come
+        self.foreseen_from = 0 if self.rules.foresee_last_token else limits.max_model_len
         self.paused_now: list[Request] = []  # who began to pause with the last step or stretch
         self.held = (0, 0, 0)  # of the last stretch: most blocks held in a step, blocks summed over its steps, tokens
 
@@ -117,7 +119,7 @@ class Scheduler:
         state.now = now
         state.plans += 1
         if state.decoders.count and self.rules.async_scheduling:
-            for request in state.decoders.last_tokens_in_flight():
+            for request in state.decoders.last_tokens_in_flight(self.foreseen_from):
                 state.leave_lazy(request)
                 state.ending[request] = None
         if self.policy.on_plan is not None:

@@ -29,7 +29,8 @@ def start(state: State, request: Request, budget: int, asked: int | None) -> int
     # a plan asks before it knows of the hits
     tokens = state.chunk(request, pending, budget) if asked is None else min(asked, pending)
     # the whole of it must fit, though only the first chunk is computed now; a hit in the free list is taken from it
-    needed = blocks_reserved(state, request) if pool.reserves else blocks_for(known_tokens, limits.block_size)
+    room_for = known_tokens if state.rules.scheduler_reserve_full_isl else cached + tokens
+    needed = blocks_reserved(state, request) if pool.reserves else blocks_for(room_for, limits.block_size)
     needed -= len(hits)
     if hits:
         needed += pool.free_among(hits)

@@ -24,6 +24,7 @@ from twin.core.contiguous import ContiguousPool
 from twin.core.decoders import Decoders
 from twin.core.errors import InvalidTransition, PolicyError
 from twin.core.fork import slots_free_in_tails
+from twin.core.free_queue import FreeQueuePool
 from twin.core.limits import Limits, Rules, blocks_for
 from twin.core.ordered import Sorted
 from twin.core.prefix_cache import PrefixCachingPool
@@ -83,7 +84,8 @@ class State:
     def set_chunk_limit(self) -> None:
         """At the start of a step: a request that is alone is spared the threshold."""
         alone = len(self.running) + len(self.waiting) + len(self.swapped) == 1
-        self.chunk_limit = 0 if alone else self.limits.long_prefill_token_threshold
+        spared = alone and self.rules.threshold_spares_lone_request
+        self.chunk_limit = 0 if spared else self.limits.long_prefill_token_threshold
 
     def chunk(self, request: Request, pending: int, budget: int) -> int:
         """How many of its pending tokens a step gives to a request that is not a lazy decoder."""
@@ -266,4 +268,6 @@ def _make_pool(limits: Limits, rules: Rules) -> BlockPool:
         if limits.enable_prefix_caching:
             raise ValueError("cache.allocator=contiguous cannot share blocks: set cache.enable_prefix_caching=false")
         return ContiguousPool(limits)
+    if not rules.blank_blocks_first:
+        return FreeQueuePool(limits)
     return PrefixCachingPool(limits) if limits.enable_prefix_caching else BlockPool(limits)

@@ -42,7 +42,8 @@ def walk(state: State) -> Batch:
             place = place_of_victim(state, running)
             gone = together(running[place])
             for victim in gone:
-                position -= running.index(victim) < position
+                before = running.index(victim) < position
+                position -= before and (victim in given or not state.rules.victim_skips_next)
                 running.remove(victim)
             returned = sum(given.pop(victim, 0) for victim in gone)
             budget += returned

@@ -158,13 +158,13 @@ class Replica:
                     continue
             flight = device.plan()
             if flight.batch.empty and not flight.batch.preempted:
-                device.land(flight, self._aborted())
+                device.land(flight, self._aborted_with_step())
                 if not flight.batch.rejected:
                     yield from self._until_something_happens(stalled=True)
                 continue
             if self.aborts_come and env.peek() <= flight.end_s:
                 yield At(env, flight.end_s)
-            device.land(flight, self._aborted())
+            device.land(flight, self._aborted_with_step())
 
     def _asynchronous(self) -> Generator[Event, Any, None]:
         env, arrivals, scheduler, device = self.env, self.arrivals, self.scheduler, self.device
@@ -179,7 +179,7 @@ class Replica:
                 arrivals.deliver(device.now_s)
             if self.inbox:
                 self._take_in()
-            if self.to_abort and not queue:
+            if self.to_abort and not (queue and self.scheduler.rules.abort_before_update):
                 self._abort_now()
             if not scheduler.busy and not queue:
                 yield from self._until_something_happens()
@@ -205,7 +205,7 @@ class Replica:
             end_s = max(device.now_s, flight.end_s)
             if self.aborts_come and env.peek() <= end_s:
                 yield At(env, end_s)
-            device.land(flight, self._aborted())
+            device.land(flight, self._aborted_with_step())
 
     def _until_something_happens(self, stalled: bool = False) -> Generator[Event, Any, None]:
         """Nothing can be done before the next foreign event, or the time for which the policy has announced other decisions.
@@ -235,6 +235,10 @@ class Replica:
         for request in self._aborted():
             self.scheduler.abort(request)
             self.device.end(request)
+
+    def _aborted_with_step(self) -> list[Request]:
+        """Who loses the tokens of the step that has just ended; else they are taken out when its tokens have come."""
+        return self._aborted() if self.scheduler.rules.abort_before_update else []
 
     def _aborted(self) -> list[Request]:
         if not self.to_abort:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twin.core.limits import PAUSE_MODES, PREEMPTION_MODES, Limits, Rules
+from twin.core.limits import PAUSE_MODES, PREEMPTION_MODES, VLLM_RULES, Limits, Rules
 from twin.core.request import Pause, check_pauses
 from twin.latency.linear import LinearLatency
 from twin.policy_parts import ROLES
@@ -18,6 +18,8 @@ CACHE = {"num_gpu_blocks", "block_size", "enable_prefix_caching", "num_cpu_block
 SCHEDULER = {
     "max_num_seqs", "max_num_batched_tokens", "enable_chunked_prefill", "long_prefill_token_threshold", "async_scheduling",
 }  # fmt: skip
+CACHE |= {name for name, section in VLLM_RULES.items() if section == "cache"}
+SCHEDULER |= {name for name, section in VLLM_RULES.items() if section == "scheduler"}
 LATENCY = {"base_s", "mixed_s", "per_seq_s", "per_prefill_token_s", "per_decode_token_s", "per_context_token_s"}
 SWAP = {"bandwidth_gib_s", "per_copy_s"}
 REQUEST = {
@@ -113,6 +115,7 @@ def read_scenario(content: Any, where: str) -> Scenario:
             allocator=cache.get("allocator", "paged"),
             async_scheduling=flags["async_scheduling"],
             vllm_defects=flags["vllm_defects"],
+            **_vllm_rules({"cache": cache, "scheduler": scheduler}, where),
         )
         step_latency = LinearLatency(**latency)
     except OverflowError as error:
@@ -135,6 +138,15 @@ def read_scenario(content: Any, where: str) -> Scenario:
     return Scenario(
         limits, rule, step_latency, requests, str(policy_name), policy, parts, predictor_name, predictor, cost
     )  # fmt: skip
+
+
+def _vllm_rules(sections: dict[str, dict[str, Any]], where: str) -> dict[str, Any]:
+    """The rules in which versions of vLLM differ; those not given are the newest's."""
+    return {
+        name: _flag(sections[section], name, f"{where}: {section}.{name}", default=True)
+        for name, section in VLLM_RULES.items()
+        if name in sections[section]
+    }
 
 
 def _read_policy(given: Any, where: str) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
