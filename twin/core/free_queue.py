@@ -40,4 +40,4 @@ class FreeQueuePool(PrefixCachingPool):
 
     def check(self, tables: Iterable[Any]) -> None:
         super().check(tables)
-        assert all(self.key_of[block] is None for block in self.blank), "a blank block with a hash"
+        assert self.key_of.keys().isdisjoint(self.blank), "a blank block with a hash"

@@ -21,7 +21,9 @@ else.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from twin.core.block_pool import BlockPool
@@ -44,8 +46,8 @@ class PrefixCachingPool(BlockPool):
         self.lru: list[int] = []
         self.head = 0
         self.cut = 0  # entries already cut off: position = index in lru + cut
-        self.position = [-1] * limits.num_blocks
-        self.key_of: list[object] = [None] * limits.num_blocks
+        self.position: dict[int, int] = {}  # block -> its place, where it has been in the queue
+        self.key_of: dict[int, object] = {}  # block -> key, of those in the hash table
         self.oldest: dict[object, int] = {}  # key -> the copy that answers
         self.younger: dict[object, list[int]] = {}  # key -> its other copies, oldest first; rarely any
 
@@ -68,10 +70,13 @@ class PrefixCachingPool(BlockPool):
             evicted = kept + lru[head : head + missing]
             head += missing
         self.head = head
-        key_of = self.key_of
-        for block in evicted:
-            if key_of[block] is not None:
-                self._forget(block)
+        if self.younger:
+            for block in evicted:
+                if block in self.key_of:
+                    self._forget(block)
+        else:
+            keys = [key for key in map(self.key_of.pop, evicted, repeat(None)) if key is not None]
+            _do(map(self.oldest.__delitem__, keys))
         return evicted
 
     def release_blocks(self, blocks: list[int], hashed: int, registered: int) -> None:
@@ -98,17 +103,12 @@ class PrefixCachingPool(BlockPool):
             self.head = 0
 
     def _release_registered(self, blocks: list[int]) -> None:
-        more_owners, position, append = self.more_owners, self.position, self.lru.append
-        start = end = len(self.lru) + self.cut
-        for block in reversed(blocks):
-            if more_owners[block]:
-                more_owners[block] -= 1
-            else:
-                position[block] = end
-                append(block)
-                end += 1
-        self.num_free += end - start
-        self.extra_owners -= len(blocks) - (end - start)
+        if self.extra_owners and any(map(self.more_owners.__getitem__, blocks)):
+            blocks = [block for block in blocks if not self._drop_owner(block)]
+        start = len(self.lru) + self.cut
+        self.num_free += len(blocks)
+        self.lru += reversed(blocks)
+        self.position.update(zip(reversed(blocks), range(start, start + len(blocks)), strict=True))
 
     def free_order(self) -> list[int]:
         return self.free_stack[::-1] + [block for block in self.lru[self.head :] if block != HOLE]
@@ -131,13 +131,13 @@ class PrefixCachingPool(BlockPool):
         return hits
 
     def free_among(self, blocks: list[int]) -> int:
-        position, first = self.position, self.head + self.cut
-        return sum([position[block] >= first for block in blocks])
+        place, first = self.position.get, self.head + self.cut
+        return sum([place(block, -1) >= first for block in blocks])
 
     def share(self, blocks: list[int]) -> None:
         position, cut, first = self.position, self.cut, self.head + self.cut
         for block in blocks:
-            place = position[block]
+            place = position.get(block, -1)
             if place >= first:  # it was free: its new owner is the first
                 self.lru[place - cut] = HOLE
                 position[block] = -1
@@ -152,20 +152,31 @@ class PrefixCachingPool(BlockPool):
         """Enter the blocks that so many known tokens fill and that others may share."""
         last = min(tokens // self.block_size, request.shareable_blocks)
         if last > request.registered_blocks:
-            self.enter(request, range(request.registered_blocks, last))
+            self._enter_run(request, request.registered_blocks, last)
             request.registered_blocks = last
 
     def register_rest(self, request: Request, hashed_blocks: int) -> None:
         """Enter also those that only the request itself can ask for: it is about to be preempted."""
         if hashed_blocks > request.registered_blocks:
-            self.enter(request, range(request.registered_blocks, hashed_blocks))
+            self._enter_run(request, request.registered_blocks, hashed_blocks)
             request.registered_blocks = hashed_blocks
+
+    def _enter_run(self, request: Request, first: int, end: int) -> None:
+        """Those from `first` on, before `end`: all at once where nobody else has any of that content."""
+        if end - first > 1 and not self.forked:
+            keys = request.keys_between(first, end)
+            if self.oldest.keys().isdisjoint(keys):
+                blocks = request.block_table[first:end]
+                self.oldest.update(zip(keys, blocks, strict=True))
+                self.key_of.update(zip(blocks, keys, strict=True))
+                return
+        self.enter(request, range(first, end))
 
     def enter(self, request: Request, indices: Iterable[int]) -> None:
         table, key_of, answer = request.block_table, self.key_of, self.oldest.setdefault
         for index in indices:
             block, key = table[index], request.key(index)
-            if key_of[block] is not None:  # a sibling that shares the block has registered it
+            if block in key_of:  # a sibling that shares the block has registered it
                 continue
             key_of[block] = key
             if answer(key, block) != block:
@@ -175,7 +186,7 @@ class PrefixCachingPool(BlockPool):
         """Tokens given back were never computed: neither are the blocks, past the first `kept`, entered with them."""
         while request.registered_blocks > kept:
             request.registered_blocks -= 1
-            if self.key_of[block := request.block_table[request.registered_blocks]] is not None:
+            if (block := request.block_table[request.registered_blocks]) in self.key_of:
                 self._forget(block)
 
     def disown(self, request: Request) -> None:
@@ -184,15 +195,14 @@ class PrefixCachingPool(BlockPool):
         It may have been preempted while the step that failed was in flight.
         """
         for block in request.block_table:
-            if block is not None and self.key_of[block] is not None:
+            if block in self.key_of:
                 self._forget(block)
         for index in range(request.known_tokens // self.block_size):
             while (copy := self.oldest.get(request.key(index))) is not None:
                 self._forget(copy)
 
     def _forget(self, block: int) -> None:
-        key = self.key_of[block]
-        self.key_of[block] = None
+        key = self.key_of.pop(block)
         heirs = self.younger.get(key)
         if heirs is None:
             del self.oldest[key]
@@ -208,4 +218,9 @@ class PrefixCachingPool(BlockPool):
         """... and what answers for a key is a block with that key."""
         super().check(tables)
         assert all(self.key_of[block] == key for key, block in self.oldest.items()), "stale hash"
-        assert all(self.key_of[block] is None for block in self.free_stack), "a blank block with a hash"
+        assert self.key_of.keys().isdisjoint(self.free_stack), "a blank block with a hash"
+
+
+def _do(calls: Iterable[Any]) -> None:
+    """All of them, for what they do: a loop without a line of Python a block."""
+    deque(calls, maxlen=0)

@@ -155,12 +155,18 @@ class Request:
             return keys[index]
         return self.family if index < self.own_from else self.id, index
 
+    def keys_between(self, first: int, end: int) -> Any:
+        """Those of the blocks from `first` on, before `end`."""
+        if end <= len(self.block_keys):
+            return self.block_keys[first:end]
+        return [self.key(index) for index in range(first, end)]
+
     def keys_to_look_up(self, count: int) -> Any:
         """The first `count` keys, less those that cannot be cached: content of its own, unless it has run before."""
         keys = self.block_keys
         if count <= len(keys) or not (self.preemptions or self.pauses_taken):
             return keys[:count]
-        return [self.key(index) for index in range(count)]
+        return self.keys_between(0, count)
 
     def face_next_pause(self, end_after: int | None = None) -> None:
         """Where it stops next: at a pause, or at its end (which may be set); pauses at or beyond the end never come."""
