@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -114,7 +115,12 @@ class Trace:
 
     def ids(self) -> list[str]:
         """The request ids: those given, else the row numbers from 0."""
-        return self.request_id if self.request_id is not None else [str(row) for row in range(len(self))]
+        return self.request_id if self.request_id is not None else self._row_numbers
+
+    @cached_property
+    def _row_numbers(self) -> list[str]:
+        """Made once, for whoever asks: a million take 60 MB."""
+        return [str(row) for row in range(len(self))]
 
     def pauses_of(self, row: int) -> tuple[Pause, ...]:
         """When that request pauses: (after so many output tokens, seconds, tokens returned)."""

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from twin.results.percentiles import METHOD, statistics, weighted_percentiles
+from twin.results.percentiles import METHOD, percentiles, statistics, weighted_percentiles
 
 finite = some.floats(-1e9, 1e9)
 latency = some.floats(0.0, 1e9) | some.sampled_from([0.0, -0.0]) | some.floats(0.02, 0.0201)  # many in a bin, or one
@@ -21,6 +21,7 @@ def test_a_weighted_percentile_is_that_of_the_repeated_sample(rows: list[tuple[f
     values, counts = np.array([value for value, _ in rows]), np.array([count for _, count in rows])
     expected = np.percentile(np.repeat(values, counts), percents)
     assert weighted_percentiles(values, counts, percents).tolist() == expected.tolist()
+    assert percentiles(values, percents).tolist() == np.percentile(values, percents).tolist()
 
 
 def test_met_10_percentiles_of_1_to_100_interpolate_linearly():

@@ -16,12 +16,26 @@ def weighted_percentiles(values: np.ndarray, counts: np.ndarray, percents: Seque
     `values` float64 in any order, `counts` int64 >= 0, both of shape [n]; the sum of the counts must not be 0.
     """
     values = np.asarray(values, dtype=np.float64)
-    last = int(counts.sum()) - 1
-    place = last * (np.asarray(percents, dtype=np.float64) / 100.0)
+    neighbours, fraction = _neighbours(int(counts.sum()), percents)
+    return _between(*_at_places(values, counts, neighbours), fraction)
+
+
+def percentiles(values: np.ndarray, percents: Sequence[float]) -> np.ndarray:
+    """`np.percentile(values, percents)`, to the last bit; numpy's own would import its masked arrays for it."""
+    neighbours, fraction = _neighbours(len(values), percents)
+    return _between(*np.partition(values, sorted(set(neighbours.ravel().tolist())))[neighbours], fraction)
+
+
+def _neighbours(size: int, percents: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """The places (from 0) of a sorted sample below and above each percentile, shape [2, percents], and how far between."""
+    place = (size - 1) * (np.asarray(percents, dtype=np.float64) / 100.0)
     below = np.floor(place).astype(np.int64)
-    low, high = _at_places(values, counts, np.stack((below, np.minimum(below + 1, last))))
-    # numpy interpolates from the nearer end, so that the result never leaves [low, high]; so must we for equal bits.
-    fraction, gap = place - below, high - low
+    return np.stack((below, np.minimum(below + 1, size - 1))), place - below
+
+
+def _between(low: np.ndarray, high: np.ndarray, fraction: np.ndarray) -> np.ndarray:
+    """As numpy, from the nearer end, so that the result never leaves [low, high]; so must we for equal bits."""
+    gap = high - low
     return np.where(fraction < 0.5, low + gap * fraction, high - gap * (1.0 - fraction))
 
 
@@ -53,8 +67,8 @@ def statistics(name: str, values: np.ndarray, counts: np.ndarray | None = None) 
     if size == 0:
         return {f"{name}_{key}": None for key in ("mean", *(f"p{p}" for p in PERCENTILES))} | {f"{name}_n": 0}
     if counts is None:
-        mean, percentiles = float(values.mean()), np.percentile(values, list(PERCENTILES), method=METHOD)
+        mean, at = float(values.mean()), percentiles(values, PERCENTILES)
     else:
-        mean, percentiles = float(values @ counts) / size, weighted_percentiles(values, counts, PERCENTILES)
-    found = {f"{name}_p{percent}": float(value) for percent, value in zip(PERCENTILES, percentiles, strict=True)}
+        mean, at = float(values @ counts) / size, weighted_percentiles(values, counts, PERCENTILES)
+    found = {f"{name}_p{percent}": float(value) for percent, value in zip(PERCENTILES, at, strict=True)}
     return {f"{name}_mean": mean, **found, f"{name}_n": size}

@@ -16,7 +16,7 @@ def print_summary(summary: Mapping[str, Any], *, title: str = "", console: "Cons
     """Prints the grouped table, at most 80 columns wide, to `console` (default: standard output)."""
     from rich.console import Console
 
-    (console or Console(highlight=False)).print(summary_table(summary, title=title))
+    (console or Console(highlight=False, markup=False, emoji=False)).print(summary_table(summary, title=title))
 
 
 def summary_table(summary: Mapping[str, Any], *, title: str = "") -> "Group":
