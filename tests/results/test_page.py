@@ -71,6 +71,7 @@ def test_the_same_page_gives_the_same_bytes():
 
 def test_colours_do_not_run_out():
     assert [charts.colour(index) for index in (0, 1, len(charts.CYCLE))] == ["blue", "orange", "blue"]
+    assert [charts.dashed(index) for index in (0, len(charts.CYCLE))] == [False, True]
     script = page.asset("charts.js")
     assert all(script.count(f" {name}: ") + script.count(f"\n             {name}: ") >= 2 for name in charts.CYCLE)
 

@@ -20,15 +20,20 @@ Values = np.ndarray | Sequence[float]
 
 # Names of colours: charts.js and the style sheet know each for light and dark pages.
 BLUE, ORANGE, GREEN, RED, GREY, PURPLE, BROWN, PINK = "blue", "orange", "green", "red", "grey", "purple", "brown", "pink"
-CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, BROWN, PINK, GREY)
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, BROWN, PINK, GREY)  # red is for what is wrong
 
 DIGITS = 7  # significant, of a number that is drawn
 LIBRARY = ("bokeh.min.js", "bokeh-api.min.js")
 
 
 def colour(index: int) -> str:
-    """The colour of the series of that number."""
+    """The colour of the series of that number; where they begin anew lines should be dashed."""
     return CYCLE[index % len(CYCLE)]
+
+
+def dashed(index: int) -> bool:
+    """Whether the series of that number has the colour of an earlier one."""
+    return index >= len(CYCLE)
 
 
 @dataclass(frozen=True)
@@ -51,12 +56,13 @@ class Series:
     labels: Sequence[str] | None = None
     size: float = 6.0  # of a point, pixels
     in_legend: bool = True
+    group: str = ""  # series of one group are shown and hidden together; if empty its name
 
     def plain(self) -> dict[str, Any]:
         """As JSON can say it."""
         data: dict[str, Any] = {
             "name": self.name, "kind": self.kind, "colour": self.colour, "dashed": self.dashed, "size": self.size,
-            "x": _column(self.x), "y": _column(self.y), "legend": self.in_legend,
+            "x": _column(self.x), "y": _column(self.y), "legend": self.in_legend, "group": self.group or self.name,
         }  # fmt: skip
         for key in ("low", "high"):
             if (values := getattr(self, key)) is not None:

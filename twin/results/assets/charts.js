@@ -159,32 +159,56 @@
       text_font: FONT, text_font_size: "11px", text_color: colour }));
   }
 
-  function legend(figure, lines, ink) {
-    const shown = lines.filter((line) => line.series.legend && line.series.name);
-    if (shown.length < 2 && !(shown.length && shown[0].series.low)) return;
-    const items = shown.map((line) => new Bokeh.LegendItem({ label: line.series.name, renderers: line.drawn }));
-    figure.add_layout(new Bokeh.Legend({
-      items, orientation: "horizontal", click_policy: "hide", background_fill_color: null, border_line_color: null,
-      label_text_color: ink.ink, label_text_font: FONT, label_text_font_size: "12px", padding: 0, margin: 2, spacing: 14,
-      glyph_width: 16, label_height: 12, glyph_height: 12, inactive_fill_color: ink.faint, inactive_fill_alpha: 0.7,
-      ncols: panelColumns(figure, shown),
-    }), "above");
+  /* Legends are part of the page: what is clicked is shown or hidden, in all panels that the legend stands for. */
+
+  function entries(panel) {
+    const found = new Map();
+    for (const series of panel.series) if (series.legend && series.name && !found.has(series.group)) found.set(series.group, series);
+    return [...found.values()];
   }
 
-  function panelColumns(figure, shown) {
-    const widest = Math.max(...shown.map((line) => line.series.name.length)) * 6.6 + 40;
-    return Math.max(1, Math.min(shown.length, Math.floor((figure.room - 70) / widest)));
+  function keys(series, drawn, ink) {
+    const box = document.createElement("div");
+    box.className = "keys";
+    for (const each of series) {
+      const key = document.createElement("button"), swatch = document.createElement("span");
+      key.type = "button";
+      key.setAttribute("aria-pressed", "true");
+      swatch.className = `swatch ${each.kind}${each.dashed ? " dashed" : ""}`;
+      swatch.style.color = ink[each.colour] || each.colour;
+      key.append(swatch, each.name);
+      key.addEventListener("click", () => {
+        const shown = key.getAttribute("aria-pressed") !== "true";
+        key.setAttribute("aria-pressed", String(shown));
+        for (const line of drawn) if (line.series.group === each.group) for (const part of line.drawn) part.visible = shown;
+      });
+      box.append(key);
+    }
+    return box;
+  }
+
+  function legends(chart, panels, boxes, lines, ink) {
+    chart.querySelectorAll(".keys").forEach((old) => old.remove());
+    const lists = panels.map(entries), said = (list) => JSON.stringify(list.map((each) => [each.group, each.colour]));
+    const full = lists.filter((list) => list.length);
+    if (panels.length > 1 && full.length === panels.length && new Set(full.map(said)).size === 1 && full[0].length > 1) {
+      chart.prepend(keys(full[0], lines.flat(), ink));
+      return;
+    }
+    lists.forEach((list, index) => {
+      if (list.length > 1 || (list.length && list[0].low)) boxes[index].before(keys(list, lines[index], ink));
+    });
   }
 
   function hover(figure, panel, lines) {
     const y = panel.y.label || "y", x = panel.x.label || "x";
     figure.add_tools(new Bokeh.HoverTool({
-      renderers: lines.map((line) => line.pointed), tooltips: [["", "@text"], [x, "@x_told"], [y, "@y_told"]],
+      renderers: lines.filter((line) => !line.series.labels).map((line) => line.pointed), tooltips: [["", "@text"], [x, "@x_told"], [y, "@y_told"]],
       point_policy: "snap_to_data", line_policy: "nearest", mode: "mouse",
     }));
   }
 
-  function plot(panel, box, ink) {
+  function plot(panel, box, ink, linked) {
     const factors = names(panel);
     const all = (key) => panel.series.flatMap((s) => s[key]);
     const ruled = (key) => panel.rules.map((given) => given[key]).filter((value) => value !== null);
@@ -199,9 +223,11 @@
       toolbar_location: "right", background_fill_color: null, border_fill_color: null, outline_line_color: null,
       min_border_right: 8, min_border_left: box.clientWidth > 500 ? 72 : 56, output_backend: "canvas",
     });
-    figure.room = box.clientWidth;
     figure.toolbar.logo = null;
     figure.toolbar.autohide = true;
+    if (linked) { // they zoom together, along x alone
+      for (const tool of figure.toolbar.tools) if (tool instanceof Bokeh.BoxZoomTool || tool instanceof Bokeh.WheelZoomTool) tool.dimensions = "width";
+    }
     const tool = (kind) => figure.toolbar.tools.find((each) => each instanceof Bokeh[kind]);
     if (TOUCH.matches) { // a finger that moves scrolls the page; two fingers zoom
       figure.toolbar.active_drag = null;
@@ -214,8 +240,8 @@
     if (panel.heat) heat(figure, panel, ink);
     const lines = panel.series.map((series) => draw(figure, panel, series, ink));
     panel.rules.forEach((given) => rule(figure, given, ink));
-    if (lines.length) { legend(figure, lines, ink); hover(figure, panel, lines); }
-    return figure;
+    if (lines.length) hover(figure, panel, lines);
+    return { figure, lines };
   }
 
   function link(figures) { // along x, all of them show the same span
@@ -238,13 +264,15 @@
     for (const chart of document.querySelectorAll("figure.chart")) {
       const panels = JSON.parse(chart.querySelector('script[type="application/json"]').textContent);
       const boxes = chart.querySelectorAll(".canvas");
-      const figures = [];
+      const figures = [], lines = [];
       for (const [index, panel] of panels.entries()) {
         boxes[index].replaceChildren();
-        const figure = plot(panel, boxes[index], ink);
-        figures.push(figure);
-        await Bokeh.Plotting.show(figure, boxes[index]);
+        const made = plot(panel, boxes[index], ink, chart.dataset.linkX === "yes");
+        figures.push(made.figure);
+        lines.push(made.lines);
+        await Bokeh.Plotting.show(made.figure, boxes[index]);
       }
+      legends(chart, panels, boxes, lines, ink);
       if (chart.dataset.linkX === "yes") link(figures);
       chart.dataset.drawn = "yes";
     }
