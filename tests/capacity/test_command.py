@@ -83,6 +83,13 @@ def test_what_it_leaves(tmp_path: Path):
     assert [row["met"] for row in rows] == ["1" if float(row["rate"]) <= found["rate"] else "0" for row in rows]
 
 
+def test_seeds_that_do_not_differ_give_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    found = searched(tmp_path / "out", *CLOCKWORK, "slo.queue_p99=10", "seeds=3", "capacity.tolerance=0.1")
+    assert (found["seeds"], found["rate_low"], found["rate_high"]) == (1, None, None)
+    assert {row["seed"] for row in table(tmp_path / "out" / "probes.csv")} == {"0"}
+    assert "the seeds do not differ" in capsys.readouterr().out
+
+
 def test_a_warm_up_that_is_given_is_the_one_that_is_left_out(tmp_path: Path):
     found = searched(tmp_path / "out", *CLOCKWORK, "capacity.warmup=0.5", "warmup_requests=3", "slo.queue_p99=10")
     assert found["warmup_requests"] == 3

@@ -44,6 +44,12 @@ class Probe:
         return max(mean + side * half for mean, half in map(self.interval, self.samples[0].ratios))
 
     @property
+    def alike(self) -> bool:
+        """Whether several seeds gave the very same figures: the trace leaves nothing to chance, a recorded one say."""
+        found = [(dict(sample.values), sample.throughput) for sample in self.samples]
+        return len(found) > 1 and all(each == found[0] for each in found)
+
+    @property
     def worst(self) -> str:
         """The objective that is nearest to its limit, or furthest beyond it."""
         return max(self.samples[0].ratios, key=lambda name: self.interval(name)[0])

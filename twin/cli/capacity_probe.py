@@ -72,16 +72,21 @@ class Prober:
     jobs: int = 1
     deadline_s: float | None = None  # of time.monotonic(): what is not done by then is not begun
     simulated: int = 0  # requests
+    alike: bool = False  # the seeds do not differ: one of them says all
     _pool: ProcessPoolExecutor | None = field(default=None, repr=False)
 
     def probe(self, composed: Composed, rate: float) -> Probe:
-        """All seeds at this rate, in their order whoever is ready first."""
+        """All seeds at this rate, in their order whoever is ready first; the first alone once they were seen to be alike."""
         values = composed.values
-        seeds = range(values["seed"], values["seed"] + values["seeds"])
+        seeds = range(values["seed"], values["seed"] + (1 if self.alike else values["seeds"]))
         tasks = [Task(composed, self.objectives, rate, seed, self._left_s()) for seed in seeds]
         samples = tuple(self._all(tasks))
         self.simulated += sum(each.counts["requests"] for each in samples)
-        return Probe(rate, samples, values["capacity"]["confidence"], values["capacity"]["steady"])
+        probe = Probe(rate, samples, values["capacity"]["confidence"], values["capacity"]["steady"])
+        if not probe.alike:
+            return probe
+        self.alike = True
+        return Probe(rate, samples[:1], probe.confidence, probe.steady)
 
     def _left_s(self) -> float | None:
         if self.deadline_s is None:

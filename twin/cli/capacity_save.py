@@ -28,7 +28,8 @@ def save(made: "Study", keys: list[str], folder: Path, complete: bool) -> None:
 
                     save_png(figure, handle)
         if best.answer is not None:
-            about = about_measuring(made) | ({"setting": dict(best.setting)} if best.setting else {})
+            about = about_measuring(made) | {"seeds": len(best.answer.probes[0].samples)}
+            about |= {"setting": dict(best.setting)} if best.setting else {}
             about |= {"command": made.command, "run": run_command(made, best)}
             run.text(files.CAPACITY, files.json_text(files.summary(best.answer, made.objectives, about, complete)))
 
@@ -44,7 +45,6 @@ def about_measuring(made: "Study") -> dict[str, Any]:
     values = made.first.values
     seconds, requests = warmup(made.first, len(made.job.trace))
     return {
-        "seeds": values["seeds"],
         "first_seed": values["seed"],
         "requests": len(made.job.trace),
         "warmup_s": seconds,

@@ -79,7 +79,7 @@ def _rate_in_words(answer: "Answer | None") -> str:
 def _interval(answer: "Answer") -> str:
     assert answer.at is not None
     if len(answer.at.samples) < 2:
-        return " (one seed: how sure that is cannot be told; give seeds=5)"
+        return " (how sure that is cannot be told from one seed)"
     low = "?" if answer.low is None else f"{answer.low:.4g}"
     high = "?" if answer.high is None else f"{answer.high:.4g}"
     return f", {100 * answer.at.confidence:g} % interval {low} to {high}"
@@ -99,6 +99,10 @@ def _what_binds(made: "Study", answer: "Answer") -> str:
 
 def _notes(made: "Study", answer: "Answer") -> list[str]:
     notes = []
+    if len(answer.probes[0].samples) < made.first.values["seeds"]:
+        notes.append("the seeds do not differ, as nothing in this trace is left to chance: there is no interval to give")
+    elif made.first.values["seeds"] == 1:
+        notes.append("give seeds=5, say, for an interval")
     if not answer.monotone:
         higher = max(probe.rate for probe in answer.probes if probe.met())
         notes.append(

@@ -88,6 +88,7 @@ class Study:
                     each(probe)
                 return probe
 
+            self.prober.alike = False
             search = Search(measure, self._bounds_now())
             self.current = setting, search
             cell = Cell(setting, search.run())

@@ -54,14 +54,25 @@ def found_in(policy: Any) -> PolicyFile:
 
 
 def _origin(kind: type) -> tuple[Path, str]:
-    """Where the class was written, and the hash of that file; of one typed into a notebook, of its own text."""
+    """Where the class was written, and the hash of that file; of one typed into a notebook, of its own text, or of
+    its methods."""
     try:
         file = Path(inspect.getfile(kind))
         if file.is_file():
             return file, hashlib.sha256(file.read_bytes()).hexdigest()
     except (TypeError, OSError):
         pass  # typed in: there is no file
+    return Path("<notebook>"), hashlib.sha256(_text(kind).encode()).hexdigest()
+
+
+def _text(kind: type) -> str:
+    """What was typed: of the class, or (a notebook's classes belong to no file) of its methods; else its bytecode."""
     try:
-        return Path("<notebook>"), hashlib.sha256(inspect.getsource(kind).encode()).hexdigest()
+        return inspect.getsource(kind)
     except (TypeError, OSError):
-        return Path("<notebook>"), ""
+        pass
+    methods = [value for value in vars(kind).values() if inspect.isfunction(value)]
+    try:
+        return "".join(map(inspect.getsource, methods))
+    except (TypeError, OSError):  # made by exec(), say
+        return repr([(each.__name__, each.__code__.co_code, each.__code__.co_names) for each in methods])

@@ -36,6 +36,13 @@ def run(options: Mapping[str, Any] | None = None, /, *, folder: str | Path | Non
     raises, breaks a rule or stalls, the `run` of which has what was done until then. A run that is interrupted (the stop
     button) is returned as far as it came, with a warning.
     """
+    try:
+        return _run(options, folder, keywords)
+    except UserError as error:
+        raise UserError(str(error)) from None  # how it came about inside is of no use to who made the mistake
+
+
+def _run(options: Mapping[str, Any] | None, folder: str | Path | None, keywords: dict[str, Any]) -> Run | Runs:
     policy = keywords.get("policy")
     found = None
     if policy is not None and not isinstance(policy, str | Mapping):
@@ -100,7 +107,7 @@ def _one(composed: Composed, found: "PolicyFile | None", notes: list[str], folde
         raise failed from error.__cause__
     result = _result(job, record, notes, decisions)
     if not record.complete:
-        warnings.warn(record.notes[-1], stacklevel=4)
+        warnings.warn(record.notes[-1], stacklevel=5)
     if folder is not None:
         result.save(folder, **{name: job.config["output"][name] for name in ("figures", "report", "timeline")})
     return result
