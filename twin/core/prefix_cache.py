@@ -103,8 +103,12 @@ class PrefixCachingPool(BlockPool):
             self.head = 0
 
     def _release_registered(self, blocks: list[int]) -> None:
-        if self.extra_owners and any(map(self.more_owners.__getitem__, blocks)):
-            blocks = [block for block in blocks if not self._drop_owner(block)]
+        if self.extra_owners:
+            owned = list(map(self.more_owners.__getitem__, blocks))
+            shared = owned.index(0) if 0 in owned else len(owned)  # in front, as a rule: prefixes are shared
+            if any(owned[shared:]):
+                shared = len(owned)
+            blocks = [block for block in blocks[:shared] if not self._drop_owner(block)] + blocks[shared:]
         start = len(self.lru) + self.cut
         self.num_free += len(blocks)
         self.lru += reversed(blocks)
