@@ -4,6 +4,7 @@ Each part is built by the package that it belongs to; what that says of a bad va
 option.
 """
 
+import gc
 import platform
 import shlex
 from collections.abc import Callable, Iterable
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from twin.predictors_registry import PredictorFile
     from twin.sim import Setup, Simulation
 
+MANY = 100_000  # requests
 REGIONS = ("decode", "prefill", "mixed", "saturated")  # of steps, by which a calibration states its errors
 DISTRIBUTIONS = ("numpy", "simpy", "hydra-core", "pandas", "pyarrow")  # whose versions a result depends on
 
@@ -82,6 +84,7 @@ class Job:
     """One run, ready to start."""
 
     config: dict[str, Any]  # everything resolved, as `config.yaml` shows it
+    setup: "Setup"
     simulation: "Simulation"
     decisions: Relay | None
     trace: "Trace"
@@ -104,7 +107,13 @@ class Job:
     def fresh_setup(self) -> "Setup":
         """The same system with a policy and a predictor that have served nobody yet, for one more simulation."""
         policy, (_, predictor) = _policy(self.config).policy, _predictor(self.config)
-        return replace(self.simulation.setup, policy=policy, predictor=predictor)
+        return replace(self.setup, policy=policy, predictor=predictor)
+
+    def forget_simulation(self) -> None:
+        """Its record is taken: what it kept of every request goes, before more is made of that."""
+        del self.simulation
+        if len(self.trace) > MANY:
+            gc.collect()  # its parts know each other
 
     def config_with_provenance(self, warnings: list[str]) -> dict[str, Any]:
         """The configuration and who made the results: command, versions, policy file, trace, latency model."""
@@ -127,7 +136,7 @@ class Job:
                     "dropped": report.dropped,
                     "notes": report.notes,
                 },
-                latency=self.simulation.setup.latency.describe(),
+                latency=self.setup.latency.describe(),
                 warnings=warnings,
             )
             | self.backend.provenance()
@@ -201,7 +210,7 @@ def build(composed: Composed, command: str, backend: Backend | None = None, foun
         except PredictorError as error:
             raise UserError(str(error)) from error
     lines = [*trace.report.lines(), *lines, backend.step_times(latency), *(f"note: {note}" for note in notes)]
-    return Job(config, simulation, decisions, trace, assembly, predictor_file, command, lines, backend)
+    return Job(config, setup, simulation, decisions, trace, assembly, predictor_file, command, lines, backend)
 
 
 def command_line(command: str, overrides: Iterable[str], program: str = "twin") -> str:

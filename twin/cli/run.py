@@ -119,6 +119,7 @@ def simulated(job: "Job", folder: Path) -> Outcome:
                 done = job.simulation.run(progress, max_wall_s)
         except PolicyError as error:
             return Outcome(Record(**vars(error.record)), FAILED, f"{one_line(str(error))}; {SAVED}")
+    job.forget_simulation()
     record = Record(**vars(done))
     if record.complete or (max_wall_s is not None and record.wall_s > max_wall_s):
         return Outcome(record, DONE)

@@ -17,13 +17,13 @@ def weighted_percentiles(values: np.ndarray, counts: np.ndarray, percents: Seque
     """
     values = np.asarray(values, dtype=np.float64)
     neighbours, fraction = _neighbours(int(counts.sum()), percents)
-    return _between(*_at_places(values, counts, neighbours), fraction)
+    return _between(_at_places(values, counts, neighbours), fraction)
 
 
 def percentiles(values: np.ndarray, percents: Sequence[float]) -> np.ndarray:
     """`np.percentile(values, percents)`, to the last bit; numpy's own would import its masked arrays for it."""
     neighbours, fraction = _neighbours(len(values), percents)
-    return _between(*np.partition(values, sorted(set(neighbours.ravel().tolist())))[neighbours], fraction)
+    return _between(np.partition(values, sorted(set(neighbours.ravel().tolist())))[neighbours], fraction)
 
 
 def _neighbours(size: int, percents: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
@@ -33,8 +33,9 @@ def _neighbours(size: int, percents: Sequence[float]) -> tuple[np.ndarray, np.nd
     return np.stack((below, np.minimum(below + 1, size - 1))), place - below
 
 
-def _between(low: np.ndarray, high: np.ndarray, fraction: np.ndarray) -> np.ndarray:
-    """As numpy, from the nearer end, so that the result never leaves [low, high]; so must we for equal bits."""
+def _between(values: np.ndarray, fraction: np.ndarray) -> np.ndarray:
+    """As numpy, from the nearer of the two, so that the result never leaves them; so must we for equal bits."""
+    low, high = values
     gap = high - low
     return np.where(fraction < 0.5, low + gap * fraction, high - gap * (1.0 - fraction))
 
