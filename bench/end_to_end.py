@@ -206,7 +206,7 @@ def main() -> None:
     print(text)
     if options.write:
         head = ["# The simulator against end-to-end figures of others", "", "Made by `python bench/end_to_end.py`.", ""]
-        options.write.write_text("\n".join([*head, text, "## By point", "", *rows(results), ""]))
+        options.write.write_text("\n".join([*head, text]))
 
 
 if __name__ == "__main__":

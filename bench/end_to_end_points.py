@@ -23,8 +23,9 @@ MODELS = {  # name: options of the model; shapes from config.json of each on Hug
 TABLES = {"h100": "h100_sxm", "a100-80g": "a100_sxm"}
 SERVED = {"meta-llama/Llama-3.1-8B-Instruct": "llama3.1-8b", "Qwen/Qwen3-32B": "qwen3-32b"}
 SERVERS = {"trtllm": "TensorRT-LLM", "vllm": "vLLM", "sglang": "SGLang"}
-# SGLang computes prompts first and alone, and decodes when none waits.
-SCHEDULERS = {"sglang": ("policy=prefill_first", "scheduler.enable_chunked_prefill=true")}
+# SGLang computes prompts first and alone, and decodes when none waits. vLLM plans a step while one computes since 0.14.
+SYNCHRONOUS = ("scheduler.async_scheduling=false",)
+SCHEDULERS = {"sglang": ("policy=prefill_first", "scheduler.enable_chunked_prefill=true"), "vllm": SYNCHRONOUS}
 # Tokens a step and seats of an API server of vLLM V1, by its own defaults for the device. TensorRT-LLM and SGLang take 8,192
 # tokens a step by default too.
 LIMITS = {"h100": (8192, 1024), "a100-80g": (2048, 256)}
@@ -158,5 +159,5 @@ def published(row: dict[str, str]) -> Point:
     return Point(
         name, group, model, gpu, 1, prompt, output, one_length,
         in_flight, count, budget, seats, float(row["Mean TTFT (ms)"]) / 1e3, float(row["Mean TPOT (ms)"]) / 1e3,
-        float(row["Output token throughput (tok/s)"]), memory_seats=MEMORY_SEATS.get((model, gpu)),
+        float(row["Output token throughput (tok/s)"]), SYNCHRONOUS, MEMORY_SEATS.get((model, gpu)),
     )  # fmt: skip
