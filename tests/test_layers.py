@@ -63,6 +63,7 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
         "twin.sim",
     ),
     "twin/sweep": ("twin.results",),
+    "twin/compare": ("twin.cli.intervals", "twin.results", "twin.sweep"),
     "twin/check": (
         "twin.core",
         "twin.sim",

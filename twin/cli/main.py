@@ -23,6 +23,7 @@ COMMANDS = {  # name: (module, what it does)
     "policy": ("twin.cli.policy", "list, show and begin policies"),
     "traces": ("twin.cli.traces", "list, show, convert and fetch traces"),
     "calibrate": ("twin.cli.calibrate", "fit a step-latency model to measured steps, or to a request log"),
+    "compare": ("twin.cli.compare", "runs and sweeps against each other, over the same requests"),
     "capacity": ("twin.cli.capacity", "the greatest arrival rate that meets service-level objectives"),
     "compile": ("twin.cli.compile", "the core as machine code: the same results, sooner"),
     "plan": ("twin.cli.plan", "memory and concurrency of a model on a GPU"),
