@@ -151,6 +151,22 @@ def test_the_presets(tmp_path: Path):
     assert (found["attainment_limit"], found["ttft_limit"], found["tpot_limit"]) == (0.9, 0.15, 0.2)
 
 
+def test_a_run_says_which_objectives_it_does_not_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    quick = ("trace.num_requests=5", "output.figures=false", "output.report=false", f"hydra.run.dir={tmp_path}")
+    assert main(["run", "slo=sarathi", *quick]) == 0
+    assert "note: slo.itl_p99_decode_steps, slo.queue_p50: an objective of twin capacity" in capsys.readouterr().out
+    assert main(["run", "slo=distserve", *quick]) == 0
+    assert "twin capacity" not in (printed := capsys.readouterr().out) and "met the SLO" in printed
+
+
+def test_the_configuration_that_is_kept_has_the_objectives(tmp_path: Path):
+    import yaml
+
+    searched(tmp_path / "out", *CLOCKWORK, "slo.queue_p99=10", "capacity.tolerance=0.5")
+    kept = yaml.safe_load((tmp_path / "out" / "config.yaml").read_text())
+    assert kept["slo"]["queue_p99"] == 10 and kept["capacity"]["tolerance"] == 0.5
+
+
 def test_help_shows_its_options(capsys):
     assert main(["capacity", "--help", "slo=sarathi"]) == 0
     printed = capsys.readouterr().out

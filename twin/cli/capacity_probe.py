@@ -30,10 +30,11 @@ class Task(NamedTuple):
 
 
 def at_rate(composed: Composed, rate: float, seed: int) -> Composed:
-    """The same run with another arrival rate and seed, of which no decisions are kept."""
+    """The same run with another arrival rate and seed, of which no decisions are kept; its objectives are judged here."""
     values = deepcopy(composed.values)
     values["trace"]["rate"] = rate
-    values["output"]["decisions"] = False
+    values["slo"] = dict.fromkeys(values["slo"])
+    values["output"] = dict.fromkeys(values["output"], False)
     return replace(composed, values=values | {"seed": seed, "seeds": 1})
 
 

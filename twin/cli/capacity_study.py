@@ -130,6 +130,7 @@ def study(words: list[str], setting: Setting, command: str) -> Study:
     check_rules(RULES, values)
     own = values["capacity"]
     job = build(at_rate(first, values["trace"]["rate"], values["seed"]), command)
+    job.config |= {name: values[name] for name in ("slo", "output")}
     if job.trace.closed is not None:
         raise UserError(
             "trace.arrivals=closed: such a trace has no rate that could rise; choose open arrivals, poisson(8) say"

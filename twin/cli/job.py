@@ -16,6 +16,7 @@ from twin import __version__, predictors_registry
 from twin.cli.compose import Composed
 from twin.cli.errors import UserError, naming
 from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
+from twin.cli.objectives import not_judged
 from twin.cli.options import check_options
 from twin.cli.swap_options import take_link
 from twin.cli.traits import missing_traits
@@ -159,6 +160,7 @@ def build(composed: Composed, command: str, backend: Backend | None = None, foun
     policy = assembly.policy
     with naming("policy"):
         notes = assembly.shadowed(config["policy_path"])
+    notes += not_judged(config["slo"])
     notes += _allocator(config, policy, composed)
     notes += backend.check(config, assembly)
     served = machine(config)
