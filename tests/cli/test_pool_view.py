@@ -8,6 +8,7 @@ import pytest
 
 from tests.results.parsed import Parsed
 from twin.cli.main import main
+from twin.results.decisions import read_decisions
 from twin.results.pool_page import Frame, Frames, Holder, pool_html
 
 SHORT_OF_BLOCKS = """cache: {num_gpu_blocks: 4, block_size: 4, enable_prefix_caching: false}
@@ -150,3 +151,28 @@ def test_a_run_without_steps_has_a_page():
 def test_a_pool_that_is_too_large_is_refused():
     with pytest.raises(ValueError, match="5,000 blocks cannot be shown"):
         pool_html("A run", "", Frames(), num_blocks=5000, block_size=16)
+
+
+RUN = ["run", "policy=fcfs", "trace=chat", "trace.num_requests=6", "trace.rate=20", "cache.num_gpu_blocks=300",
+       "output.figures=false", "output.report=false", "hydra.run.dir=out"]  # fmt: skip
+
+
+def test_a_run_has_the_page_and_its_decisions_both(capsys):
+    assert main([*RUN, "output.pool_view=true", "output.decisions=true"]) == 0
+    (data,) = Parsed(Path("out/pool.html").read_text()).data
+    steps = list(read_decisions(Path("out/decisions.jsonl.gz")))
+    assert len(data["frames"]) == len(steps) and data["num_blocks"] == 300
+    for step, frame in zip(steps, data["frames"], strict=True):
+        assert {name: holder["table"] for name, holder in frame["holders"].items()} == step["block_tables"]
+        assert frame["free"] == step["free_blocks"] and frame["scheduled"] == step["scheduled"]
+    numbers = Path("out/requests.parquet").read_bytes()
+    assert main(RUN) == 0  # without it the numbers are the same, and the old page is gone
+    assert Path("out/requests.parquet").read_bytes() == numbers
+    assert not Path("out/pool.html").exists() and not Path("out/decisions.jsonl.gz").exists()
+
+
+def test_a_run_with_too_large_a_pool_is_refused_before_it_starts(capsys):
+    assert main([*RUN, "output.pool_view=true", "cache.num_gpu_blocks=5000"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "output.pool_view=true" in line and "at most 4,096 blocks" in line and "cache.num_gpu_blocks" in line
+    assert not Path("out").exists()

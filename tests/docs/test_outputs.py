@@ -33,6 +33,6 @@ def test_every_key_of_the_summary_is_documented_and_no_other():
 
 def test_every_file_is_documented():
     text = page("outputs")
-    for file in (folder.CONFIG, folder.SUMMARY, folder.REQUESTS, folder.STEPS, folder.REPORT, folder.TIMELINE):
+    for file in (folder.CONFIG, folder.SUMMARY, folder.REQUESTS, folder.STEPS, folder.REPORT, folder.TIMELINE, folder.POOL):
         assert f"| `{file}` |" in text
     assert f"`{folder.DECISIONS}`" in text

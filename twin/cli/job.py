@@ -188,7 +188,9 @@ def build(composed: Composed, command: str, backend: Backend | None = None, foun
     with naming("trace"):
         trace, adapted = backend.adapt(trace, config, limits)
     notes += adapted
-    decisions = Relay() if config["output"]["decisions"] else None
+    if config["output"]["pool_view"]:
+        _check_pool_view(limits)
+    decisions = Relay() if config["output"]["decisions"] or config["output"]["pool_view"] else None
     mode, pause = ("recompute" if names_part(role, rules[role]) else rules[role] for role in ("preemption_mode", "pause"))
     with naming("policy"):
         setup = Setup(
@@ -218,6 +220,13 @@ def build(composed: Composed, command: str, backend: Backend | None = None, foun
 def command_line(command: str, overrides: Iterable[str], program: str = "twin") -> str:
     """The command as one can paste it into a shell again."""
     return shlex.join(["python", "-m", program, command, *overrides])
+
+
+def _check_pool_view(limits: "Limits") -> None:
+    from twin.cli.pool_view import too_large
+
+    if (why := too_large(limits)) is not None:
+        raise UserError(f"output.pool_view=true: {why}; cache.num_gpu_blocks=N makes it smaller")
 
 
 def _policy(config: dict[str, Any], found: "PolicyFile | None" = None) -> Assembly:

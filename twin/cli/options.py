@@ -92,6 +92,7 @@ RULES = {
     "output.report": SWITCH,
     "output.timeline": SWITCH,
     "output.decisions": SWITCH,
+    "output.pool_view": SWITCH,
     "simulate.step_by_step": SWITCH,
     "simulate.closed_sessions": SWITCH,
     "simulate.max_wall_s": or_null(POSITIVE),

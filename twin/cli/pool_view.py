@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twin.results.pool_page import MOST_BLOCKS, Frame, Frames, Holder, pool_html
-
 if TYPE_CHECKING:
     from twin.core.limits import Limits
     from twin.core.request import Request
@@ -12,11 +10,14 @@ if TYPE_CHECKING:
     from twin.core.state import State
     from twin.policy import Policy
     from twin.predictor import Predictor
+    from twin.results.pool_page import Frame
     from twin.sim.scenario import Scenario
 
 
 def too_large(limits: "Limits") -> str | None:
     """Why a pool of this size has no such page, or None."""
+    from twin.results.pool_page import MOST_BLOCKS
+
     if max(limits.num_blocks, limits.num_host_blocks) <= MOST_BLOCKS:
         return None
     return (
@@ -29,6 +30,8 @@ class PoolWatch:
     """Frames of one simulation, in order; call it with each line of the decision log, when that comes."""
 
     def __init__(self, scheduler: "Scheduler") -> None:
+        from twin.results.pool_page import Frames
+
         self.scheduler = scheduler
         self.frames = Frames()
 
@@ -38,7 +41,15 @@ class PoolWatch:
         else:
             self.frames.add(frame(step, self.scheduler.state))
 
+    def page(self, config: dict[str, Any]) -> str:
+        """The page of a run."""
+        from twin.results.report import title_of
+
+        return self.html(title_of(config), "The block pool after every step")
+
     def html(self, title: str, subtitle: str) -> str:
+        from twin.results.pool_page import pool_html
+
         limits, pool = self.scheduler.limits, self.scheduler.state.pool
         return pool_html(
             title,
@@ -51,8 +62,10 @@ class PoolWatch:
         )
 
 
-def frame(step: dict[str, Any], state: "State") -> Frame:
+def frame(step: dict[str, Any], state: "State") -> "Frame":
     """The step's line, and the pool as it is now: after the step."""
+    from twin.results.pool_page import Frame, Holder
+
     pool = state.pool
     placed = sorted((*state.running, *state.swapped, *state.paused), key=_order)
     holders = {

@@ -1,8 +1,10 @@
 """`twin run`: simulate a trace under a policy, print a summary, leave a run folder."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twin.cli import signals, streams
 from twin.cli.compose import compose
@@ -11,6 +13,7 @@ from twin.cli.helptext import help_text, wants_help
 
 if TYPE_CHECKING:
     from twin.cli.job import Job
+    from twin.cli.pool_view import PoolWatch
     from twin.results.record import Record
     from twin.results.summary import Summary
 
@@ -27,6 +30,7 @@ class Outcome(NamedTuple):
     record: "Record"
     status: int
     message: str = ""  # why it is not DONE
+    pool_page: str | None = None  # the HTML of pool.html, where it was asked for
 
 
 def main(words: list[str]) -> int:
@@ -84,7 +88,8 @@ def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
             about = job.config_with_provenance(record.notes)
             save_numbers(folder, record, summary, about)
             saved = True
-        save_pictures(folder, record, summary, about, **{name: output[name] for name in ("figures", "report", "timeline")})
+        asked_for = {name: output[name] for name in ("figures", "report", "timeline")}
+        save_pictures(folder, record, summary, about, pool_page=outcome.pool_page, **asked_for)
     except OutputError as error:
         release([folder])
         kept = "; the numbers of the run are saved" if saved else ""
@@ -103,27 +108,52 @@ def simulated(job: "Job", folder: Path) -> Outcome:
     """Runs the simulation to its end, to an interruption, or to what a policy does wrong; the record has all."""
     from twin.cli.progress import ProgressBar
     from twin.core.errors import PolicyError
-    from twin.results.decisions import DecisionsWriter
-    from twin.results.folder import DECISIONS
     from twin.results.record import Record
 
     max_wall_s = job.config["simulate"]["max_wall_s"]
     with ExitStack() as stack:
-        if job.decisions is None:
-            (folder / DECISIONS).unlink(missing_ok=True)  # an earlier run's, beside this one's numbers
-        else:
-            job.decisions.receiver = stack.enter_context(DecisionsWriter(folder / DECISIONS))
+        watch = _receive_decisions(job, folder, stack)
         progress = stack.enter_context(ProgressBar(len(job.trace)))
         try:
             with signals.heeded():
                 done = job.simulation.run(progress, max_wall_s)
         except PolicyError as error:
-            return Outcome(Record(**vars(error.record)), FAILED, f"{one_line(str(error))}; {SAVED}")
+            page = watch.page(job.config) if watch else None
+            return Outcome(Record(**vars(error.record)), FAILED, f"{one_line(str(error))}; {SAVED}", page)
+    page = watch.page(job.config) if watch else None
     job.forget_simulation()
     record = Record(**vars(done))
     if record.complete or (max_wall_s is not None and record.wall_s > max_wall_s):
-        return Outcome(record, DONE)
-    return Outcome(record, signals.exit_status(), f"{signals.in_words()}; {SAVED}")
+        return Outcome(record, DONE, pool_page=page)
+    return Outcome(record, signals.exit_status(), f"{signals.in_words()}; {SAVED}", page)
+
+
+def _receive_decisions(job: "Job", folder: Path, stack: ExitStack) -> "PoolWatch | None":
+    """Sends each step to where it is asked for: decisions.jsonl.gz, and a watch over the pool, which is returned."""
+    from twin.results.folder import DECISIONS
+
+    output = job.config["output"]
+    receivers: list[Callable[[dict[str, Any]], None]] = []
+    if output["decisions"]:
+        from twin.results.decisions import DecisionsWriter
+
+        receivers.append(stack.enter_context(DecisionsWriter(folder / DECISIONS)))
+    else:
+        (folder / DECISIONS).unlink(missing_ok=True)  # an earlier run's, beside this one's numbers
+    watch = None
+    if output["pool_view"]:
+        from twin.cli.pool_view import PoolWatch
+
+        watch = PoolWatch(job.simulation.scheduler)
+        receivers.append(watch)
+    if job.decisions is not None:
+        job.decisions.receiver = receivers[0] if len(receivers) == 1 else partial(_to_all, receivers)
+    return watch
+
+
+def _to_all(receivers: list[Callable[[dict[str, Any]], None]], step: dict[str, Any]) -> None:
+    for receive in receivers:
+        receive(step)
 
 
 def show(summary: "Summary", outcome: Outcome, folder: Path, command: str = "twin run") -> None:

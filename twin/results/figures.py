@@ -31,7 +31,7 @@ def latency_figure(requests: Table, slo: Mapping[str, float | None] | None = Non
         style.title(panel, name, f"n = {len(values):,}")
         style.label(panel, unit)
         limit = (slo or {}).get(key)
-        _distribution(panel, values, colour, None if limit is None else limit * factor)
+        _distribution(panel, values, colour, None if limit is None else limit * factor, unit)
     style.label(axes[0][0], PANELS[0][2], "share of requests")
     return figure
 
@@ -58,7 +58,7 @@ def figures(requests: Table, steps: Table, slo: Mapping[str, float | None] | Non
     return {"latency": latency_figure(requests, slo), "load": load_figure(steps)}
 
 
-def _distribution(panel: "Axes", values: np.ndarray, colour: str, limit: float | None) -> None:
+def _distribution(panel: "Axes", values: np.ndarray, colour: str, limit: float | None, unit: str) -> None:
     from matplotlib.ticker import PercentFormatter
 
     panel.set_ylim(0, 1.03)
@@ -81,7 +81,7 @@ def _distribution(panel: "Axes", values: np.ndarray, colour: str, limit: float |
                        textcoords="offset points", fontsize=8.5, color=style.INK)  # fmt: skip
     if limit is not None:
         panel.axvline(limit, color=style.RED, linewidth=1.2, linestyle=(0, (4, 3)))
-        panel.annotate(f"SLO {limit:g}", (limit, 0.02), xytext=(4, 0), textcoords="offset points", fontsize=8.5,
+        panel.annotate(f"SLO {limit:g} {unit}", (limit, 0.02), xytext=(4, 0), textcoords="offset points", fontsize=8.5,
                        color=style.RED)  # fmt: skip
 
 

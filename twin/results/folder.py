@@ -13,7 +13,7 @@ import numpy as np
 from twin.results.atomic import AtomicFile, OutputError, reason
 
 CONFIG, SUMMARY, REQUESTS, STEPS = "config.yaml", "summary.json", "requests.parquet", "steps.parquet"
-REPORT, TIMELINE, DECISIONS = "report.html", "timeline.json.gz", "decisions.jsonl.gz"
+REPORT, TIMELINE, DECISIONS, POOL = "report.html", "timeline.json.gz", "decisions.jsonl.gz", "pool.html"
 FIGURES = "figures"  # a folder
 
 
@@ -96,7 +96,7 @@ class RunFolder:
 def refuse_obstacles(path: str | Path) -> None:
     """Raises OutputError where a folder lies in the place of a file of a run, or a file in that of the figures' folder."""
     path = Path(path)
-    names = (CONFIG, SUMMARY, REQUESTS, STEPS, REPORT, TIMELINE, DECISIONS)
+    names = (CONFIG, SUMMARY, REQUESTS, STEPS, REPORT, TIMELINE, DECISIONS, POOL)
     for file in (*(path / name for name in names), *(path / FIGURES).glob("*.png")):
         if file.is_dir():
             raise OutputError(f"cannot write {file}: a folder of that name is in the way")

@@ -31,7 +31,7 @@ def report_html(config: Mapping[str, Any], summary: Mapping[str, Any], requests:
     `config["provenance"]` (see `twin.results.save`) says how the run was made; what it lacks is said to be unknown.
     """
     made = config.get("provenance") or {}
-    title = _title(config)
+    title = title_of(config)
     return page.document(title, [
         f"<h1>{page.escape(title)}</h1>",
         f"<p>{page.escape(_subtitle(summary))}</p>",
@@ -48,7 +48,8 @@ def report_html(config: Mapping[str, Any], summary: Mapping[str, Any], requests:
     ])  # fmt: skip
 
 
-def _title(config: Mapping[str, Any]) -> str:
+def title_of(config: Mapping[str, Any]) -> str:
+    """What was run, in a line."""
     names = [_name(config.get(key)) for key in ("policy", "trace", "model", "gpu")]
     policy, trace, *machine = names
     return f"{policy or 'a policy'} on {trace or 'a trace'}" + "".join(f" · {name}" for name in machine if name)

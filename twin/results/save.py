@@ -78,9 +78,15 @@ def save_pictures(
     figures: bool = True,
     report: bool = True,
     timeline: bool = False,
+    pool_page: str | None = None,
 ) -> None:
-    """What is asked of figures/, report.html and timeline.json.gz, all or none. Raises OutputError."""
+    """What is asked of figures/, report.html and timeline.json.gz, and the text of pool.html, all or none.
+
+    Raises OutputError.
+    """
     with RunFolder(path) as folder:
+        if pool_page is not None:
+            folder.text(files.POOL, pool_page)
         if figures:
             _write_figures(folder, record, config.get("slo"))
         if report:
@@ -107,7 +113,7 @@ def _write_figures(folder: RunFolder, record: Record, slo: Mapping[str, float | 
 
 def _remove_pictures(path: Path) -> None:
     """Figures of another run beside this one's numbers would be a lie."""
-    for old in (path / files.REPORT, path / files.TIMELINE, *(path / files.FIGURES).glob("*.png")):
+    for old in (path / files.REPORT, path / files.TIMELINE, path / files.POOL, *(path / files.FIGURES).glob("*.png")):
         try:
             old.unlink(missing_ok=True)
         except OSError as error:

@@ -52,6 +52,7 @@
       ([name, tokens]) => (frame.holders[name]?.table ?? []).slice(0, Math.floor(tokens / SIZE))));
   }
   const HELD = frames.map(owners);
+  const HOST_SHOWN = Math.max(0, ...frames.flatMap((frame) => [...hosted(frame).keys()].map((block) => block + 1)));
   const NOTHING = new Map();
   const changes = (index) => { // blocks that were given out, and those that nobody holds any more, by this step
     const before = index ? HELD[index - 1] : NOTHING, after = HELD[index];
@@ -179,10 +180,10 @@
       `${frame.free - cached.size} free; ${plural(emptySlots(held), "empty slot")} in those in use`;
     pool(at("device"), BLOCKS, held, (block) => (held.has(block) ? "" : cached.has(block) ? " cached" : " free") +
       (taken.has(block) ? " taken" : freed.has(block) ? " freed" : ""), frame.copies);
-    if (HOST) {
+    if (HOST_SHOWN) {
       const away = hosted(frame);
-      at("host-usage").textContent = `${away.size} of ${HOST} in use`;
-      pool(at("host"), HOST, away, (block) => (away.has(block) ? "" : " free"), []);
+      at("host-usage").textContent = `${away.size} of ${HOST} in use` + (HOST_SHOWN < HOST ? `; shown are the first ${HOST_SHOWN}, the others never are` : "");
+      pool(at("host"), HOST_SHOWN, away, (block) => (away.has(block) ? "" : " free"), []);
     }
     const rows = Object.entries(frame.holders).map(([name, holder]) => row(name, holder, held, taken));
     at("tables").replaceChildren(...(rows.length ? rows : [element("span", "soft", "nobody holds a block")]));
@@ -259,7 +260,7 @@
     at(id).style.setProperty("--cell", `${width}px`);
     if (width < 70) at(id).classList.add(width < 30 ? "tiny" : "small");
   }
-  if (!HOST) at("host-part").remove();
+  if (!HOST_SHOWN) at("host-part").remove();
   const legend = [["l-used", "in use, in its owner's colour"], ["l-part", "pale: empty slots"], ["l-shared", "shared: a stripe an owner"],
                   ["l-taken", "given out in this step"], ["l-freed", "freed in this step"]];
   if (CACHES) legend.push(["l-cached", "free, content still cached"]);
