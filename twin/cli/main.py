@@ -27,6 +27,7 @@ COMMANDS = {  # name: (module, what it does)
     "capacity": ("twin.cli.capacity", "the greatest arrival rate that meets service-level objectives"),
     "compile": ("twin.cli.compile", "the core as machine code: the same results, sooner"),
     "plan": ("twin.cli.plan", "memory and concurrency of a model on a GPU"),
+    "report": ("twin.cli.report", "a page of figures and tables over a run or a sweep"),
     "validate": ("engine.validate.command", "the simulator against the real engine: decisions and times"),
 }
 ALIASES = {"-h": "--help", "help": "--help", "-V": "--version", "version": "--version"}
