@@ -55,18 +55,23 @@ def read_table(folder: Path) -> tuple[list[str], list[Row]]:
 def _arrow(names: Sequence[str], rows: Sequence[Row]) -> Any:
     import pyarrow
 
-    columns = {name: _column([each.get(name) for each in rows]) for name in names}
+    columns = {name: _column([each.get(name) for each in rows], name == REASON) for name in names}
     return pyarrow.table(columns)
 
 
-def _column(values: list[Any]) -> Any:
-    """One type a column: truth, whole numbers, numbers, or text where these are mixed with anything else."""
+def _column(values: list[Any], text: bool) -> Any:
+    """One type a column: truth, whole numbers, numbers, or text where these are mixed with anything else.
+
+    What is never known is a number, unless it is `text`.
+    """
     import pyarrow
 
     kinds = {type(value) for value in values if value is not None}
-    if kinds <= {bool}:
+    if text or kinds == {str}:
+        kind = pyarrow.string()
+    elif kinds == {bool}:
         kind = pyarrow.bool_()
-    elif kinds <= {int} and all(abs(value) < 2**63 for value in values if value is not None):
+    elif kinds == {int} and all(abs(value) < 2**63 for value in values if value is not None):
         kind = pyarrow.int64()
     elif kinds <= {int, float}:
         return pyarrow.array([None if value is None else float(value) for value in values], pyarrow.float64())
