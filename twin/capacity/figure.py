@@ -22,8 +22,8 @@ def rates_figure(answer: Answer, title: str = "") -> "Figure":
     with its own interval."""
     figure, axes = style.figure(8.0, 4.4)
     panel = axes[0][0]
-    style.title(panel, "What is used of each objective", title)
-    style.label(panel, "arrival rate (requests/s)", "value over limit")
+    style.title(panel, "What is used of each objective")
+    style.label(panel, f"arrival rate (requests/s){title and f', {title}'}", "value over limit")
     probes = [probe for probe in answer.probes if _near(probe.rate, answer.rate)]
     rates = np.array([probe.rate for probe in probes])
     for colour, name in zip(_colours(), probes[0].samples[0].ratios if probes else (), strict=False):
@@ -39,7 +39,7 @@ def rates_figure(answer: Answer, title: str = "") -> "Figure":
         panel.axvspan(low, high, color=style.GREY, alpha=0.2, linewidth=0)
         panel.annotate(f"{answer.rate:.4g}", (answer.rate, 0.95), xycoords=("data", "axes fraction"), xytext=(5, 0),
                        textcoords="offset points", fontsize=9, color=style.INK)  # fmt: skip
-    panel.legend(frameon=False, fontsize=9, labelcolor=style.INK, loc="lower right")
+    style.legend(panel, min(4, max(1, len(panel.containers))))
     return figure
 
 
