@@ -83,6 +83,24 @@ def test_what_it_leaves(tmp_path: Path):
     assert [row["met"] for row in rows] == ["1" if float(row["rate"]) <= found["rate"] else "0" for row in rows]
 
 
+def test_a_second_search_in_the_same_folder_leaves_nothing_of_the_first(tmp_path: Path):
+    words = (*CLOCKWORK, "slo.queue_p99=10", "capacity.tolerance=0.5")
+    searched(tmp_path / "out", *words, "output.figures=true", "-m", "scheduler.max_num_seqs=1,2")
+    assert (tmp_path / "out" / "settings.csv").exists() and (tmp_path / "out" / "figures" / "heat_map.png").exists()
+    searched(tmp_path / "out", *words)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir() if not path.is_dir()) == [
+        "capacity.json", "config.yaml", "probes.csv"]  # fmt: skip
+    assert list((tmp_path / "out" / "figures").iterdir()) == []
+
+
+def test_what_is_in_the_way_is_told_before_the_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "settings.csv").mkdir()
+    assert "settings.csv: a folder of that name is in the way" in refused(
+        capsys, *CLOCKWORK, "slo.queue_p99=10", f"hydra.run.dir={tmp_path}"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["settings.csv"]
+
+
 def test_seeds_that_do_not_differ_give_no_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     found = searched(tmp_path / "out", *CLOCKWORK, "slo.queue_p99=10", "seeds=3", "capacity.tolerance=0.1")
     assert (found["seeds"], found["rate_low"], found["rate_high"]) == (1, None, None)

@@ -21,11 +21,15 @@ DONE, FAILED = 0, 1
 
 def main(words: list[str]) -> int:
     """Composes, builds, claims the folder, searches, saves; returns the exit status."""
+    from twin.cli.capacity_axes import MULTIRUN, axes_of
+
     if wants_help(words):
-        print(help_text("capacity", DOES, EXAMPLE, [word for word in words if word != "-m"], root="capacity"), end="")
+        print(
+            help_text("capacity", DOES, EXAMPLE, [word for word in words if word not in MULTIRUN], root="capacity"), end=""
+        )
         return DONE
     from twin.capacity.space import SpaceError, space
-    from twin.cli.capacity_axes import axes_of
+    from twin.cli.capacity_save import refuse_obstacles
     from twin.cli.capacity_show import print_start
     from twin.cli.capacity_study import study
     from twin.cli.folder import claim, release
@@ -40,6 +44,7 @@ def main(words: list[str]) -> int:
         raise UserError(str(error)) from error
     folder = claim(first.run_dir, first.given("hydra.run.dir"))
     try:
+        refuse_obstacles(folder)
         with streams.work_first():
             print_start(made, len(settings) if axes else 1)
             status, message = _searched(made, settings)
@@ -69,10 +74,7 @@ def _searched(made: "Study", settings: "Grid | OptunaSpace") -> tuple[int, str]:
     except PolicyError as error:
         return FAILED, one_line(str(error))
     except BrokenProcessPool:
-        return (
-            FAILED,
-            "a process that simulated was killed from outside, by want of memory perhaps (capacity.jobs=1 takes least)",
-        )
+        return FAILED, "a process that simulated was killed, for want of memory perhaps (capacity.jobs=1 takes least)"
     finally:
         made.keep()
 

@@ -11,11 +11,26 @@ if TYPE_CHECKING:
     from twin.cli.capacity_study import Study
 
 
+PICTURES = ("figures/capacity.png", "figures/heat_map.png")
+
+
+def refuse_obstacles(folder: Path) -> None:
+    """Raises OutputError where a folder lies in the place of a file of a search: before it, not after."""
+    from twin.results.atomic import OutputError
+
+    for name in (files.CAPACITY, files.PROBES, files.SETTINGS, *PICTURES):
+        if (folder / name).is_dir():
+            raise OutputError(f"cannot write {folder / name}: a folder of that name is in the way")
+
+
 def save(made: "Study", keys: list[str], folder: Path, complete: bool) -> None:
-    """config.yaml, probes.csv, settings.csv, the figures, and capacity.json last. All or none. Raises OutputError."""
-    from twin.results.folder import FIGURES, RunFolder
+    """config.yaml, probes.csv, settings.csv, the figures, and capacity.json last. All or none; what an earlier search left
+    beside goes. Raises OutputError."""
+    from twin.results.folder import RunFolder
 
     best = shown_cell(made)
+    for old in (files.SETTINGS, *PICTURES):
+        (folder / old).unlink(missing_ok=True)
     with RunFolder(folder) as run:
         run.config(made.job.config_with_provenance([]))
         run.text(files.PROBES, files.csv_text(list(files.probe_rows(made.cells))))
@@ -23,7 +38,7 @@ def save(made: "Study", keys: list[str], folder: Path, complete: bool) -> None:
             run.text(files.SETTINGS, files.csv_text(list(files.setting_rows(made.cells))))
         if made.first.values["output"]["figures"]:
             for name, figure in _figures(made, keys, best).items():
-                with run.writing(f"{FIGURES}/{name}.png") as handle:
+                with run.writing(name) as handle:
                     from twin.results.style import save_png
 
                     save_png(figure, handle)
@@ -77,5 +92,5 @@ def _figures(made: "Study", keys: list[str], best: "Cell") -> dict[str, Any]:
     from twin.capacity.figure import heat_map, rates_figure
 
     setting = ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in best.setting.items())
-    found = {"capacity": rates_figure(best.answer, setting)} if best.answer else {}
-    return found | ({"heat_map": heat_map(made.cells, keys)} if keys else {})
+    found = {PICTURES[0]: rates_figure(best.answer, setting)} if best.answer else {}
+    return found | ({PICTURES[1]: heat_map(made.cells, keys)} if keys else {})
