@@ -1,5 +1,7 @@
 """Coefficients from steps whose formula is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,14 @@ def test_repeats_of_a_step_weigh_the_same_so_that_noise_makes_nothing_shorter():
     """Their mean is told. By its own duration each, the shorter would count twice, and 4 / (1 + 1 / 3) / 2 = 1.5 be told."""
     steps = table([step(1, 10), step(1, 10)], [1.0, 3.0])
     assert solve(steps, [Term("base_s")]).values[Term("base_s")] == pytest.approx(2.0)
+
+
+def test_in_a_run_steps_that_are_much_alike_weigh_the_same():
+    """Hardly two are the same, and noise would make all shorter: 10 and 11 tokens of context are within a factor of two."""
+    steps = replace(table([step(1, 10), step(1, 11)], [1.0, 3.0]), kind=RUN)
+    assert solve(steps, [Term("base_s")]).values[Term("base_s")] == pytest.approx(2.0)
+    apart = replace(table([step(1, 10), step(1, 99)], [1.0, 3.0]), kind=RUN)
+    assert solve(apart, [Term("base_s")]).values[Term("base_s")] == pytest.approx(1.5)
 
 
 def test_noise_of_thirty_percent_leaves_the_formula_where_it_was():

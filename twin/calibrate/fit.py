@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from twin.calibrate.conditioning import duplicates
-from twin.calibrate.holdout import blocks, folds
+from twin.calibrate.holdout import blocks, cells, folds
 from twin.calibrate.nnls import nnls, triangle
-from twin.calibrate.steps import Steps
+from twin.calibrate.steps import RUN, Steps
 from twin.calibrate.terms import BASIC, OPTIONAL, Term, matrix, spoken_of, within_range
 
 STEPS_A_TERM = 2  # different ones, at the least
@@ -93,8 +93,17 @@ def solve(steps: Steps, terms: Sequence[Term], prior: Prior | None = None) -> Fi
 def weighted(steps: Steps, terms: Sequence[Term], seconds: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The least-squares problem: (steps, terms) and (steps,), each row times 1 / sqrt(usual duration of such a step), or
     of `seconds` (rows,)."""
-    weight = 1 / np.sqrt(steps.usual_s if seconds is None else seconds)
+    weight = 1 / np.sqrt(usual_s(steps) if seconds is None else seconds)
     return matrix(terms, steps) * weight[:, None], steps.seconds * weight
+
+
+def usual_s(steps: Steps) -> np.ndarray:
+    """(rows,) the mean duration of a step's repeats. In a run hardly two steps are the same: there, of all like it within a
+    factor of two, since whatever a weight is, it must not depend on the noise of the one step that it is of."""
+    if steps.kind != RUN:
+        return steps.usual_s
+    cell = cells(steps)
+    return np.asarray((np.bincount(cell, steps.seconds) / np.bincount(cell))[cell])
 
 
 def _prior_rows(steps: Steps, terms: Sequence[Term], prior: Prior) -> tuple[np.ndarray, np.ndarray]:
