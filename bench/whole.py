@@ -44,7 +44,9 @@ CASES: dict[str, tuple[int, tuple[str, ...]]] = {  # requests, options
     "chat 1M": (1_000_000, CHAT),
 }
 MOST_STEP_BY_STEP = 100_000  # requests; a longer run is not repeated step by step
-COLUMNS = "| case | requests | system | start-up s | loop s | rest s | whole s | CPU s | peak MiB | step by step, × the loop |"
+COLUMNS = (
+    "| case | requests | system | start-up s | loop s | rest s | whole s | CPU s | peak MiB | step by step, × the loop |"
+)
 
 
 class Timing(NamedTuple):
