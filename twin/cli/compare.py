@@ -80,6 +80,7 @@ def _partings(comparisons: "Sequence[Comparison]") -> Schedules:
 def _print(comparisons: "Sequence[Comparison]", partings: Schedules, notes: list[str]) -> None:
     from rich.console import Console
 
+    from twin.compare.schedule import parting_words
     from twin.compare.tables import pair_words, terminal, told
 
     console = Console(highlight=False, markup=False, width=None if _wide() else 132)
@@ -100,26 +101,11 @@ def _print(comparisons: "Sequence[Comparison]", partings: Schedules, notes: list
         print(f"note: {line}")
 
 
-def parting_words(base: str, variant: str, at: "Parting") -> list[str]:
-    """Where two schedules part, line by line."""
-    if at.step is None:
-        return [f"schedule of {variant}: that of {base} in every step ({at.source})"]
-    from twin.results.folder import DECISIONS
-
-    start = "" if at.start_s is None else f" at {at.start_s:.6g} s"
-    more = "" if at.source == DECISIONS else ", of counts alone; output.decisions=true tells who"
-    return [
-        f"schedules of {base} and {variant} part in step {at.step:,}{start} ({at.source}{more})",
-        f"  {base}: {at.first}",
-        f"  {variant}: {at.second}",
-    ]
-
-
 def _write(
     folder: Path, comparisons: "Sequence[Comparison]", partings: Schedules, notes: list[str], options: CompareOptions
 ) -> None:
     """All files or none; the figures apart, so that Ctrl-C costs no numbers."""
-    from twin.compare.files import write_figures, write_numbers
+    from twin.compare.files import write_figures, write_numbers, write_page
     from twin.results.atomic import OutputError
 
     try:
@@ -127,6 +113,8 @@ def _write(
             write_numbers(folder, comparisons, [(scene, *rest) for scene, *rest in partings], notes)
         if options.figures:
             write_figures(folder, comparisons[:MOST_SCENES], comparisons)
+        if options.report:
+            write_page(folder, comparisons, partings, notes)
     except OutputError as error:
         raise UserError(f"to={folder}: {error}") from error
 

@@ -27,6 +27,7 @@ OPTIONS: dict[str, tuple[Any, Rule, str]] = {  # the value now, what it must be,
     **{f"slo.{metric}_s": (None, or_null(POSITIVE), "seconds that a request may take; null: as the runs have it")
        for metric in ("ttft", "tpot", "e2e")},
     "output.figures": (True, SWITCH, "figures/*.png"),
+    "output.report": (True, SWITCH, "report.html"),
 }  # fmt: skip
 
 
@@ -37,6 +38,7 @@ class CompareOptions:
     folder: Path | None
     different_traces: bool
     figures: bool
+    report: bool
     how: "Options"
 
 
@@ -63,7 +65,9 @@ def read_options(words: list[str]) -> tuple[list[Path], CompareOptions]:
     how = Options(values["baseline"], values["confidence"], values["warmup"], float(values["warmup_s"]),
                   values["warmup_requests"], limits)  # fmt: skip
     folder = None if values["to"] is None else Path(values["to"])
-    return paths, CompareOptions(folder, values["traces"] == "different", values["output.figures"], how)
+    return paths, CompareOptions(
+        folder, values["traces"] == "different", values["output.figures"], values["output.report"], how
+    )
 
 
 def help_lines() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The files of a comparison: comparison.csv, .json, .md, .tex, figures/*.png."""
+"""The files of a comparison: comparison.csv, .json, .md, .tex, figures/*.png, report.html."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from twin.compare.pictures import scene_figures
 from twin.compare.schedule import Parting
 from twin.compare.tables import csv_text, latex, markdown, told
 from twin.results.atomic import OutputError, reason
-from twin.results.folder import FIGURES, RunFolder
+from twin.results.folder import FIGURES, REPORT, RunFolder
 
 CSV, JSON, MARKDOWN, LATEX = "comparison.csv", "comparison.json", "comparison.md", "comparison.tex"
 
@@ -33,9 +33,9 @@ def write_numbers(
         folder.text(JSON, json.dumps(about, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
         folder.text(MARKDOWN, markdown(comparisons))
         folder.text(LATEX, latex(comparisons))
-    for old in (path / FIGURES).glob("*.png"):
+    for old in (path / REPORT, *(path / FIGURES).glob("*.png")):
         try:
-            old.unlink()
+            old.unlink(missing_ok=True)
         except OSError as error:
             raise OutputError(f"cannot remove {old}, of an earlier comparison: {reason(error)}") from error
 
@@ -55,6 +55,18 @@ def write_figures(path: Path, scenes: Sequence[Comparison], comparisons: Sequenc
         for name, figure in sweep_figures(comparisons):
             with folder.writing(f"{FIGURES}/{name}.png") as handle:
                 save_png(figure, handle)
+
+
+def write_page(
+    path: Path, comparisons: Sequence[Comparison], partings: Sequence[tuple[str, str, str, Parting]], notes: Sequence[str]
+) -> None:
+    """report.html. Raises OutputError."""
+    from twin.compare.page import comparison_html
+
+    labels = list(dict.fromkeys(label for each in comparisons for label in each.measured))
+    title = " against ".join(labels) if len(labels) <= 3 else f"{len(labels)} variants compared"
+    with RunFolder(path) as folder:
+        folder.text(REPORT, comparison_html(title, comparisons, partings, notes))
 
 
 def _scene(each: Comparison) -> dict[str, Any]:

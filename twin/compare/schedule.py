@@ -30,6 +30,19 @@ class Parting:
     source: str  # decisions.jsonl.gz, or steps.parquet, which tells counts alone
 
 
+def parting_words(base: str, variant: str, at: Parting) -> list[str]:
+    """Where two schedules part, line by line."""
+    if at.step is None:
+        return [f"schedule of {variant}: that of {base} in every step ({at.source})"]
+    start = "" if at.start_s is None else f" at {at.start_s:.6g} s"
+    more = "" if at.source == DECISIONS else ", of counts alone; output.decisions=true tells who"
+    return [
+        f"schedules of {base} and {variant} part in step {at.step:,}{start} ({at.source}{more})",
+        f"  {base}: {at.first}",
+        f"  {variant}: {at.second}",
+    ]
+
+
 def parting(first: Path, second: Path, steps: tuple[Table, Table]) -> Parting:
     """By decisions where both folders have them, else by what `steps.parquet` tells. Raises RunError."""
     paths = first / DECISIONS, second / DECISIONS
@@ -135,4 +148,4 @@ def _named(values: Any) -> str:
 
 
 def _counts(table: Table, row: int, names: Any) -> str:
-    return "; ".join(f"{name} {table[name][row]:,g}" for name in names)
+    return "; ".join(f"{name} {table[name][row]:,.12g}" for name in names)

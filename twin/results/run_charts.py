@@ -21,10 +21,11 @@ MOST_POINTS = 2000  # of a scatter
 MOST_MARKS = 400
 
 
-def distribution(values: np.ndarray, name: str, colour: str) -> Series:
+def distribution(values: np.ndarray, name: str, colour: str, dashed: bool = False) -> Series:
     """A cumulative distribution as a curve; nan is left out."""
     across, share = cumulative(values)
-    return Series(name, np.concatenate((across[:1], across)), np.concatenate(([0.0][: len(across)], share)), "step", colour)
+    x, y = np.concatenate((across[:1], across)), np.concatenate(([0.0][: len(across)], share))
+    return Series(name, x, y, "step", colour, dashed)
 
 
 def latency_panels(requests: Table, slo: Mapping[str, float | None] | None = None) -> list[Panel]:
