@@ -84,6 +84,15 @@ def test_the_shortest_of_the_changes_is_the_longest_request_of_which_so_many_fit
     assert plan["num_gpu_blocks"] // (longest // 16) >= 1000 > plan["num_gpu_blocks"] // (longest // 16 + 1)
 
 
+def test_where_no_request_fits_the_longest_that_does_is_named(capsys):
+    plan = numbers(capsys, "gpu=a10g")
+    assert plan["concurrent_requests"]["131072"] == 0 and plan["kv_tokens"] < 131_072
+    shorter = [change for change in plan["would_fit"] if "model.max_model_len" in change["options"]]
+    assert [change["options"]["model.max_model_len"] for change in shorter] == [
+        plan["kv_tokens"], plan["num_gpu_blocks"] // 256 * 16]  # fmt: skip
+    assert shorter[0]["concurrent_requests"] == 1 and shorter[1]["fits"] is True
+
+
 TEXTBOOK = ("model=llama2-7b", "model.layers=32", "model.hidden=5120", "model.heads=40", "model.kv_heads=40",
             "model.head_dim=128")  # fmt: skip
 

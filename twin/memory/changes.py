@@ -35,15 +35,24 @@ class Change:
 def changes(model: ModelShape, gpu: Gpu, arguments: Mapping[str, Any], requests: int, tokens: int) -> list[Change]:
     """Each thing that may help `requests` of `tokens` tokens each to fit, alone, and the two kinds of fp8 together.
 
-    `arguments` are those of `plan_memory` now. A shorter request is among them where the model fits: the longest of which
-    so many fit.
+    `arguments` are those of `plan_memory` now. Where the model fits, a shorter request is among them: the longest that
+    fits at all, if none of that length does, and the longest of which so many fit.
     """
-    found = [_planned(options, *parts) for options, *parts in _candidates(model, gpu, arguments)]
     now = _planned({}, model, arguments, gpu).plan
-    if now is not None and requests > now.concurrent(tokens) and (blocks := now.num_blocks // requests):
-        shorter = {"model.max_model_len": blocks * now.block_size}
-        found.append(Change(shorter, dataclasses.replace(now, max_model_len=blocks * now.block_size)))
+    found = [_planned(options, *parts) for options, *parts in _candidates(model, gpu, arguments)]
+    if now is not None:  # what brings nothing is no advice
+        found = [change for change in found if change.plan is not None and change.plan.num_blocks > now.num_blocks]
+    if now is not None and now.concurrent(tokens) < 1:
+        found.append(_shorter(now, now.num_blocks))  # the longest single request
+    if now is not None and now.concurrent(tokens) < requests <= now.num_blocks:
+        found.append(_shorter(now, now.num_blocks // requests))
     return found
+
+
+def _shorter(now: MemoryPlan, blocks: int) -> Change:
+    """Requests of at most so many blocks."""
+    longest = blocks * now.block_size
+    return Change({"model.max_model_len": longest}, dataclasses.replace(now, max_model_len=longest))
 
 
 def _planned(options: dict[str, Any], model: ModelShape, arguments: Mapping[str, Any], gpu: Gpu) -> Change:
