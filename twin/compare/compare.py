@@ -231,8 +231,7 @@ def _saturation(runs: Mapping[str, Sequence[Measured]]) -> list[str]:
 
 
 def _busy(each: Measured) -> float:
-    arrival_s = each.rows["arrival_s"]
-    return utilisation(each.run.steps, float(np.nanmin(arrival_s)), float(np.nanmax(arrival_s)))
+    return utilisation(each.run.steps, *each.arrivals_s())
 
 
 def unserved(its: Sequence[Measured]) -> int:

@@ -39,11 +39,15 @@ class Measured(NamedTuple):
     rows: dict[str, np.ndarray]  # the measured requests, in trace order
     limits: Mapping[str, float]  # the SLO
 
+    def arrivals_s(self) -> tuple[float, float]:
+        """The first and the last arrival; 0, 0 where nobody came."""
+        known = self.rows["arrival_s"][~np.isnan(self.rows["arrival_s"])]
+        return (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
+
     def duration_s(self) -> float:
         """First arrival to last completion."""
         done = self.rows["finish_s"][self.rows["status"] == FINISHED]
-        arrival_s = self.rows["arrival_s"][~np.isnan(self.rows["arrival_s"])]
-        return float(done.max() - arrival_s.min()) if len(done) and len(arrival_s) else 0.0
+        return float(done.max()) - self.arrivals_s()[0] if len(done) else 0.0
 
 
 def measured(run: Run, keep: np.ndarray, limits: Mapping[str, float]) -> Measured:
@@ -96,6 +100,10 @@ def figures(limits: Mapping[str, float], users: bool) -> list[Figure]:
                of_rows=lambda rows: _mean(rows["recomputed_tokens"])),
         Figure("cached_tokens", "prefix cache hits a request", "tokens", 1, HIGHER,
                of_rows=lambda rows: _mean(rows["cached_tokens"])),
+        Figure("utilisation", "busy", "%", 100, NEITHER,
+               of_run=lambda each: utilisation(each.run.steps, *each.arrivals_s())),
+        Figure("queue_slope_per_s", "growth of the queue", "requests/s", 1, LOWER,
+               of_run=lambda each: _said(each, "queue_slope_per_s")),
         Figure("kv_usage_mean", "KV blocks used", "%", 100, NEITHER, of_run=lambda each: _said(each, "kv_usage_mean")),
         Figure("batch_size_mean", "batch size", "sequences", 1, NEITHER, of_run=lambda each: _said(each, "batch_size_mean")),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SHORT = (
     "ttft_s_mean", "ttft_s_p50", "ttft_s_p99", "tpot_s_mean", "tpot_s_p99", "e2e_s_mean", "e2e_s_p99", "request_throughput",
-    "output_token_throughput", "slo_attainment", "goodput", "preemptions", "kv_usage_mean", "jain_index",
+    "output_token_throughput", "slo_attainment", "goodput", "preemptions", "utilisation", "kv_usage_mean", "jain_index",
 )  # fmt: skip
 HEAD = ("", "variant", "", "±", "difference", "±", "%", "")
 COLUMNS = ("scene", "figure", "unit", "variant", "value", "half_width", "baseline", "difference", "difference_half_width",
