@@ -67,6 +67,7 @@ def _own_folder() -> Path:
 def _build(workshop: Path, place: Path) -> None:
     """In a folder of its own; what is made goes to its place whole."""
     shutil.copytree(compiled.ROOT / "twin", workshop / "twin", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    (workshop / "twin" / "__init__.py").write_text("")  # it leads to all of the project, and to what that imports
     sources = [str(compiled.source_of(module).relative_to(compiled.ROOT)) for module in compiled.MODULES]
     (workshop / "setup.py").write_text(SETUP.format(sources=sources))
     (workshop / "mypy.ini").write_text(CHECKER)
