@@ -76,6 +76,23 @@ def test_a_saved_run_is_the_folder_of_the_command(tmp_path: Path):
         loaded.save(tmp_path / "third")
 
 
+def test_the_page_of_the_pool_is_that_of_the_command(tmp_path: Path):
+    words = ["run", "trace.num_requests=5", "cache.num_gpu_blocks=600", "output.pool_view=true", "output.report=false"]
+    assert main([*words, "output.figures=false", f"hydra.run.dir={tmp_path / 'command'}"]) == 0
+    run = twin.run(num_requests=5, num_gpu_blocks=600, output__pool_view=True, output__report=False, output__figures=False,
+                   folder=tmp_path / "notebook")  # fmt: skip
+    assert run.decisions is None
+    pages = [(tmp_path / folder / "pool.html").read_bytes() for folder in ("command", "notebook")]
+    assert pages[0] == pages[1]
+    assert sorted(path.name for path in (tmp_path / "notebook").iterdir()) == [
+        "config.yaml", "pool.html", "requests.parquet", "steps.parquet", "summary.json"]  # fmt: skip
+
+
+def test_a_warm_up_that_leaves_nothing_is_noted():
+    run = twin.run(num_requests=5, warmup_requests=10)
+    assert run.summary["requests"] == 0 and any("all 5 requests are in the warm-up" in note for note in run.notes)
+
+
 def test_a_folder_is_written_only_where_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     twin.run(num_requests=5)

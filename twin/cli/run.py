@@ -68,9 +68,8 @@ def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
     from twin.cli.folder import release
     from twin.results.atomic import OutputError
     from twin.results.save import save_numbers, save_pictures
-    from twin.results.summary import summarize
 
-    config, output = job.config, job.config["output"]
+    output = job.config["output"]
     saved = False
     try:
         with signals.held():
@@ -80,11 +79,7 @@ def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
                 notes = job.backend.finish(folder)
             record = outcome.record
             record.notes += notes
-            measured = {name: config[name] for name in ("warmup_s", "warmup_requests")}
-            summary = summarize(record, slo=job.slo, **measured)
-            if not summary["requests"] and len(job.trace):
-                asked = " ".join(f"{name}={value}" for name, value in measured.items() if value)
-                record.notes.append(f"{asked}: all {len(job.trace):,} requests are in the warm-up, none is measured")
+            summary = summarized(job, record)
             about = job.config_with_provenance(record.notes)
             save_numbers(folder, record, summary, about)
             saved = True
@@ -102,6 +97,18 @@ def carry_out(job: "Job", folder: Path) -> "tuple[Outcome, Summary]":
         message = f"{outcome.message}, without pictures" if outcome.message else late
         outcome = outcome._replace(status=outcome.status or signals.exit_status(), message=message)
     return outcome, summary
+
+
+def summarized(job: "Job", record: "Record") -> "Summary":
+    """The summary of what was done; where the warm-up leaves nothing of it, the record gets a note."""
+    from twin.results.summary import summarize
+
+    measured = {name: job.config[name] for name in ("warmup_s", "warmup_requests")}
+    summary = summarize(record, slo=job.slo, **measured)
+    if not summary["requests"] and len(job.trace):
+        asked = " ".join(f"{name}={value}" for name, value in measured.items() if value)
+        record.notes.append(f"{asked}: all {len(job.trace):,} requests are in the warm-up, none is measured")
+    return summary
 
 
 def simulated(job: "Job", folder: Path) -> Outcome:

@@ -62,12 +62,13 @@ class Run:
         lines: Sequence[str] = (),
         notes: Sequence[str] = (),
         decisions: list[dict[str, Any]] | None = None,
+        pool_page: str | None = None,
         record: "Record | None" = None,
     ) -> None:
         self.config, self.summary = config, Summary(summary)
         self.lines, self.notes, self.decisions = list(lines), list(notes), decisions
         self.plot = Plots(*tables, config.get("slo"))
-        self._tables, self._record = tables, record
+        self._tables, self._record, self._pool_page = tables, record, pool_page
 
     @property
     def command(self) -> str:
@@ -89,7 +90,8 @@ class Run:
         return _frame(self._tables[1], STEPS)
 
     def save(self, folder: str | Path, *, figures: bool = True, report: bool = True, timeline: bool = False) -> Path:
-        """Writes the run folder that the command would have left; files of an earlier run in it are replaced.
+        """Writes the run folder that the command would have left; files of an earlier run in it are replaced. With
+        `output__pool_view=True` it has pool.html too.
 
         Raises UserError when it cannot be written.
         """
@@ -97,7 +99,7 @@ class Run:
         from twin.results.atomic import OutputError
         from twin.results.decisions import DecisionsWriter
         from twin.results.folder import DECISIONS
-        from twin.results.save import save_run
+        from twin.results.save import save_numbers, save_pictures
 
         if self._record is None:
             raise UserError(f"{folder}: this run was read from a folder; copy that")
@@ -110,7 +112,8 @@ class Run:
                 with DecisionsWriter(claimed / DECISIONS) as write:
                     for step in self.decisions:
                         write(step)
-            save_run(claimed, self._record, self.summary, self.config, **pictures)
+            save_numbers(claimed, self._record, self.summary, self.config)
+            save_pictures(claimed, self._record, self.summary, self.config, pool_page=self._pool_page, **pictures)
         except OutputError as error:
             raise UserError(f"{folder}: {error}") from error
         return claimed

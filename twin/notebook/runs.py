@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from twin.cli.compose import Composed, compose
 from twin.cli.errors import UserError, one_line
-from twin.cli.job import Job, Relay, build, command_line
+from twin.cli.job import Job, build, command_line
 from twin.cli.options import check_options
+from twin.cli.pool_view import PoolWatch
+from twin.cli.run import summarized
 from twin.core.errors import PolicyError
 from twin.notebook.options import words_from
 from twin.notebook.own_policy import NO_CERTIFICATE, found_in
@@ -16,6 +18,7 @@ from twin.notebook.result import Run, Runs
 
 if TYPE_CHECKING:
     from twin.policies_registry import PolicyFile
+    from twin.results.record import Record
 
 ORACLE = (
     "policy {name} needs predicted output lengths and no predictor was given: predictor=oracle, which knows the true ones"
@@ -97,42 +100,50 @@ def _one(composed: Composed, found: "PolicyFile | None", notes: list[str], folde
     from twin.results.record import Record
 
     job = build(composed, command_line("run", composed.overrides), found=found)
-    decisions = _collecting(job.decisions)
+    watched = _Watched(job)
     try:
         record = Record(**vars(job.simulation.run(None, job.config["simulate"]["max_wall_s"])))
     except PolicyError as error:
         failed = type(error)(one_line(str(error)))
         failed.record = error.record
-        failed.run = _result(job, Record(**vars(error.record)), notes, decisions)  # type: ignore[attr-defined]
+        failed.run = _result(job, Record(**vars(error.record)), notes, watched)  # type: ignore[attr-defined]
         raise failed from error.__cause__
-    result = _result(job, record, notes, decisions)
+    result = _result(job, record, notes, watched)
     if not record.complete:
-        warnings.warn(record.notes[-1], stacklevel=5)
+        warnings.warn(record.notes[0], stacklevel=5)
     if folder is not None:
         result.save(folder, **{name: job.config["output"][name] for name in ("figures", "report", "timeline")})
     return result
 
 
-def _collecting(relay: "Relay | None") -> list[dict[str, Any]] | None:
-    if relay is None:
-        return None
-    decisions: list[dict[str, Any]] = []
-    relay.receiver = decisions.append
-    return decisions
+class _Watched:
+    """What is asked to be kept of each step: its decisions, and the pool for the page that shows it."""
+
+    def __init__(self, job: Job) -> None:
+        output = job.config["output"]
+        self.decisions: list[dict[str, Any]] | None = [] if output["decisions"] else None
+        self.pool = PoolWatch(job.simulation.scheduler) if output["pool_view"] else None
+        if job.decisions is not None:
+            job.decisions.receiver = self
+
+    def __call__(self, step: dict[str, Any]) -> None:
+        if self.decisions is not None:
+            self.decisions.append(step)
+        if self.pool is not None:
+            self.pool(step)
 
 
-def _result(job: Job, record: Any, notes: list[str], decisions: list[dict[str, Any]] | None) -> Run:
-    from twin.results.summary import summarize
-
+def _result(job: Job, record: "Record", notes: list[str], watched: _Watched) -> Run:
+    pool_page = watched.pool.page(job.config) if watched.pool else None
     record.notes += notes
-    config = job.config
-    summary = summarize(record, slo=job.slo, warmup_s=config["warmup_s"], warmup_requests=config["warmup_requests"])
+    summary = summarized(job, record)
     return Run(
         job.config_with_provenance(record.notes),
         summary,
         (record.requests, record.steps),
         lines=job.lines,
         notes=record.notes,
-        decisions=decisions,
+        decisions=watched.decisions,
+        pool_page=pool_page,
         record=record,
     )
