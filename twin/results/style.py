@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +51,21 @@ def title(axes: "Axes", text: str, note: str = "") -> None:
 def label(axes: "Axes", x: str = "", y: str = "") -> None:
     axes.set_xlabel(x, fontsize=9, color=INK)
     axes.set_ylabel(y, fontsize=9, color=INK)
+
+
+def logarithmic(axes: "Axes", which: Literal["x", "y"]) -> None:
+    """A logarithmic axis ("x" or "y"), labelled with plain numbers, the fewer of a decade the more decades there are."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    least, most = axis.get_data_interval()
+    span = most / least if 0 < least < most else 1.0
+    subs = (1, 2, 3, 4, 5, 6, 7, 8, 9) if span < 6 else (1, 2, 5) if span < 200 else (1,)
+    axis.set_major_locator(LogLocator(10, subs=subs, numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axis.set_minor_formatter(NullFormatter())
+    axes.tick_params(axis=which, which="minor", length=0)
 
 
 def legend(axes: "Axes", columns: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from twin.results.style import BLUE, GREY, ORANGE, figure, label, legend, time_axis, title
+from twin.results.style import BLUE, GREY, INK, ORANGE, figure, label, logarithmic, time_axis, title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,16 +35,15 @@ class Curves:
 def figure_of(name: str, trace: Curves, source: Curves | None) -> "Figure":
     """Four panels; the source in orange, as a curve where all of it is at hand, else as points."""
     made, axes = figure(10.5, 7.4, 2, 2)
-    made.subplots_adjust(wspace=0.22, hspace=0.36)
+    made.subplots_adjust(wspace=0.26, hspace=0.36, top=0.92)
     draw_rates(axes[0, 0], trace, source)
     draw_fano(axes[0, 1], trace, source)
     draw_lengths(axes[1, 0], "prompt_tokens", trace, source)
     draw_lengths(axes[1, 1], "output_tokens", trace, source)
     title(axes[0, 0], f"{name}: arrivals")
     if source is not None:
-        axes[0, 1].plot([], [], color=BLUE, label=name)
-        axes[0, 1].plot([], [], color=ORANGE, marker=".", label=source.name)
-        legend(axes[0, 1], 1)
+        keys = [axes[0, 1].plot([], [], color=BLUE)[0], axes[0, 1].plot([], [], color=ORANGE, marker="o", markersize=4)[0]]
+        made.legend(keys, [name, source.name], loc="upper right", ncols=2, frameon=False, fontsize=9, labelcolor=INK)
     return made
 
 
@@ -56,8 +55,8 @@ def draw_rates(axes: "Axes", trace: Curves, source: Curves | None) -> None:
     divisor, unit = time_axis(len(trace.rates) * trace.window_s)
     for curves, colour in ((source, ORANGE), (trace, BLUE)):
         if curves is not None and curves.rates is not None:
-            times = np.arange(len(curves.rates)) * curves.window_s / divisor
-            axes.step(times, curves.rates, where="post", color=colour, linewidth=1.2)
+            times = np.arange(len(curves.rates) + 1) * curves.window_s / divisor
+            axes.step(times, np.append(curves.rates, curves.rates[-1:]), where="post", color=colour, linewidth=1.2)
         elif curves is not None and curves.rate is not None:
             axes.axhline(curves.rate, color=colour, linewidth=1.2, linestyle="--")
     axes.set_ylim(bottom=0)
@@ -73,8 +72,10 @@ def draw_fano(axes: "Axes", trace: Curves, source: Curves | None) -> None:
         if curves is not None and curves.fano:
             line = "-" if len(curves.fano) > 2 else ""
             axes.plot(list(curves.fano), list(curves.fano.values()), color=colour, marker="o", markersize=4, linestyle=line)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    logarithmic(axes, "x")
+    logarithmic(axes, "y")
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, 0.5), max(high, 2.0))  # what is nearly Poisson shall look so
     label(axes, "window, s", "variance / mean of the arrivals in it")
 
 
@@ -93,6 +94,6 @@ def draw_lengths(axes: "Axes", column: str, trace: Curves, source: Curves | None
             markersize=3.5,
             linewidth=1.2,
         )
-    axes.set_xscale("log")
+    logarithmic(axes, "x")
     axes.set_ylim(0, 1.02)
     label(axes, "tokens", "share of requests at most so long")
