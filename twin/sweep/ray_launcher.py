@@ -5,6 +5,7 @@ and `cancel`. A node must see the sweep's folder under the same path, as with Sl
 """
 
 import logging
+import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 INSTALL = "pip install 'twin-serving[ray]'"
+TOKEN = "one that asks for tokens, as Ray 2.60 does, wants RAY_AUTH_MODE=token in the environment"
 KNOCK_S = 5.0
 POLL_S = 1.0  # how long Ray is waited for before a signal is looked at
 
@@ -73,29 +75,21 @@ class RayLauncher:
         return ray
 
     def _join(self, ray: Any) -> None:
-        here: dict[str, Any] = {} if self.address else {"include_dashboard": False}
+        address = self.address or os.environ.get("RAY_ADDRESS") or None
+        here: dict[str, Any] = {} if address else {"include_dashboard": False}
         if self.num_cpus is not None:
-            if self.address:
+            if address:
                 raise ValueError(
-                    f"num_cpus={self.num_cpus} is for a cluster that is started here, without address={self.address}"
+                    f"num_cpus={self.num_cpus} is for a cluster that is started here, without address={address}"
                 )
             here["num_cpus"] = self.num_cpus
-        self._knock()
+        if address:
+            _knock(address)
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
-            ray.init(address=self.address, runtime_env=self.runtime_env, **here, **quiet)
+            ray.init(address=address, runtime_env=self.runtime_env, **here, **quiet)
         except (ConnectionError, RuntimeError) as error:
-            raise ValueError(f"address={self.address}: no Ray cluster answers ({error})") from error
-
-    def _knock(self) -> None:
-        """Ray itself tries for minutes to reach a cluster that is not there."""
-        match = re.fullmatch(r"(?:ray://)?(?P<host>[\w.-]+):(?P<port>\d+)", self.address or "")
-        if match is None:
-            return
-        try:
-            socket.create_connection((match["host"], int(match["port"])), KNOCK_S).close()
-        except (OSError, OverflowError) as error:
-            raise ValueError(f"address={self.address}: no Ray cluster answers there ({error})") from error
+            raise ValueError(f"address={address}: no Ray cluster answers ({error}; {TOKEN})") from error
 
     def _check_size(self, ray: Any) -> None:
         """No node that could hold a job would mean to wait for ever."""
@@ -122,6 +116,17 @@ class RayLauncher:
             for reference in open_:
                 ray.cancel(reference, force=True)
         return [results[place] for place in sorted(results)]
+
+
+def _knock(address: str) -> None:
+    """Raises ValueError where nobody listens: Ray itself tries for minutes to reach a cluster that is not there."""
+    match = re.fullmatch(r"(?:ray://)?(?P<host>[\w.-]+):(?P<port>\d+)", address)
+    if match is None:
+        return
+    try:
+        socket.create_connection((match["host"], int(match["port"])), KNOCK_S).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"address={address}: no Ray cluster answers there ({error})") from error
 
 
 def run_one(shared: "tuple[HydraContext, DictConfig, TaskFunction, Any]", overrides: list[str], number: int) -> "JobReturn":
