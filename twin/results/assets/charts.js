@@ -1,5 +1,5 @@
 "use strict";
-/* Draws the figures of a page: each <figure class="chart"> holds its data as JSON, each panel a box to draw in. */
+/* Draws the figures of a page: each figure of class chart holds its data as JSON, each panel a box to draw in. */
 (function () {
   const INKS = {
     light: { ink: "#1f242b", soft: "#69717c", faint: "#e3e6ea", paper: "#ffffff", blue: "#2a78b8", orange: "#d9820f",
