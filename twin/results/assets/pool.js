@@ -102,7 +102,7 @@
         add("good", chip(name), ` forked: shares blocks ${blocks(tableOf(index, name))}`);
       }
     }
-    for (const name of frame.finished) add("good", chip(name), " ended: its blocks are free");
+    for (const name of frame.finished) add("good", chip(name), " ended: gives back its blocks");
     return lines;
   }
 
