@@ -48,6 +48,7 @@ def viewed(text: str, capsys: pytest.CaptureFixture[str]) -> tuple[list[dict[str
 @pytest.mark.parametrize("text", [SHORT_OF_BLOCKS, *(EVERYTHING.replace("ASYNC", word) for word in ("false", "true"))])
 def test_the_page_shows_the_decisions_of_every_step(text: str, capsys):
     steps, data = viewed(text, capsys)
+    assert ("asynchronous" in Path("pool.html").read_text()) == ("async_scheduling: true" in text)
     assert len(steps) == len(data["frames"]) > 5
     for step, frame in zip(steps, data["frames"], strict=True):
         tables = {name: holder["table"] for name, holder in frame["holders"].items()}

@@ -91,6 +91,8 @@ def pool_html(
         )
     if not frames.kept:
         return page.document(title, [*_top(title, subtitle, warnings), page.paragraph("No step was made.")])
+    if any("planned_s" in frame.step for frame in frames.kept):
+        subtitle += ". Scheduling is asynchronous: when a step ends the next is planned, and has its blocks"
     parts = [*_top(title, subtitle, warnings), BODY, data_block(data).replace("<script ", '<script id="pool-data" ', 1)]
     return page.document(title, parts, style=page.asset("pool.css"), scripts=[page.asset("pool.js")])
 
