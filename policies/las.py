@@ -1,10 +1,6 @@
 """Least attained service first."""
 
-from bisect import bisect_left
-
 from twin.policy import Policy
-
-EVER = 1 << 60  # steps
 
 
 class Las(Policy):
@@ -43,15 +39,9 @@ class Las(Policy):
     def victim(self, running, view):
         return max(running, key=lambda request: (self.order(request, view), request.arrival_s))
 
-    def steady_steps(self, view):
-        """Until a running request has had a quantum more than one who waits."""
-        waiting = sorted(self.order(request, view) for request in (view.head, *view.swapped) if request is not None)
-        steps = EVER
-        for request in view.running:
-            attained = self.attained(request)
-            if self.count_prompt and not attained:  # its prompt may be complete with this step
-                return 1
-            place = bisect_left(waiting, attained // self.quantum)
-            if place < len(waiting):  # the first that it may come to stand behind
-                steps = min(steps, (waiting[place] + 1) * self.quantum - attained)
-        return steps
+    def key_steps(self, request, key, view):
+        """Until it has had a quantum more."""
+        attained = self.attained(request)
+        if self.count_prompt and not attained:  # its prompt may be complete with the next step
+            return 1
+        return (key + 1) * self.quantum - attained

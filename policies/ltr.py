@@ -91,14 +91,15 @@ class Ltr(Policy):
             if request.state == "rejected":
                 self.runs_left.pop(request, None)
             elif request.state != "paused":
-                self.idle_since[request] = self.steps
                 self.runs_left[request] = self.period
                 if request.state == "waiting":
                     view.reorder(request)
 
     def steady_steps(self, view):
-        """Until the next is promoted, or one that runs goes back to its place by score."""
-        left = [until - request.generated for request, until in self.ahead_until.items()]
-        if self.idle_since:
-            left.append(next(iter(self.idle_since.values())) + self.threshold - self.steps)
-        return min((steps for steps in left if steps > 0), default=EVER)
+        """Until the next is promoted."""
+        return next(iter(self.idle_since.values())) + self.threshold - self.steps if self.idle_since else EVER
+
+    def key_steps(self, request, key, view):
+        """Until one that was promoted goes back to its place by score."""
+        runs_left = self.ahead_until.get(request, 0) - request.generated
+        return runs_left if runs_left > 0 else EVER

@@ -127,19 +127,24 @@ class Mlfq(Policy):
 
     def on_plan(self, view):
         now = view.now + ROUNDING_S
-        self.demote(now)
+        self.demote(now, view)
         while (job := self.next_promotion()) and job.since_s + self.promote_after_s <= now:
             job.level, job.left_s = 0, self.quanta_s[0]
             job.entered_s = job.since_s + self.promote_after_s
             if job.request.state == "waiting":
                 self.on_wait(job.request, view)
 
-    def demote(self, now):
+    def demote(self, now, view):
         """Those whose quanta are used up by now."""
         while (job := self.next_demotion()) and job.due_s <= now:
             job.level += 1
             job.entered_s, job.left_s = job.due_s, self.quanta_s[job.level]
             self.run_until(job, job.due_s + job.left_s)
+            if job.request.state == "running":
+                view.reorder(job.request)
+
+    def key_steps(self, request, key, view):
+        return EVER  # time alone changes it: see `demote`
 
     def steady_until(self, view):
         demoted, promoted = self.next_demotion(), self.next_promotion()
@@ -183,7 +188,7 @@ class Mlfq(Policy):
         self.run_until(job, view.now + job.left_s)
 
     def on_preempt(self, request, mode, view):
-        self.demote(view.now + ROUNDING_S)  # a pause comes between plans
+        self.demote(view.now + ROUNDING_S, view)  # a pause comes between plans
         job = self.job(request)
         job.left_s, job.due_s = min(job.left_s, job.due_s - view.now), inf
         self.wait_from(job, view.now)
@@ -202,18 +207,21 @@ class Mlfq(Policy):
         ahead = int(self.free_share * view.limits.num_blocks)
         free = view.free_blocks
         moves = []
-        in_order = sorted(view.swapped, key=lambda request: (self.order(request, view), request.arrival_s))
         if free < ahead:
-            for request in reversed(in_order):
-                if free < ahead and not request.host_blocks and (blocks := request.private_blocks):
+            kept = [request for request in view.swapped if not request.host_blocks]
+            for request in reversed(self.in_order(kept, view)):
+                if free < ahead and (blocks := request.private_blocks):
                     moves.append((request, "out"))
                     free += blocks
-            return moves
-        for request in in_order[: view.limits.max_num_seqs]:
-            if request.host_blocks and free - request.host_blocks >= 2 * ahead:
-                moves.append((request, "in"))
-                free -= request.host_blocks
+        elif free > 2 * ahead:
+            for request in self.in_order(view.swapped, view)[: view.limits.max_num_seqs]:
+                if request.host_blocks and free - request.host_blocks >= 2 * ahead:
+                    moves.append((request, "in"))
+                    free -= request.host_blocks
         return moves
+
+    def in_order(self, requests, view):
+        return sorted(requests, key=lambda request: (self.order(request, view), request.arrival_s))
 
 
 class _Job:

@@ -2,7 +2,6 @@
 
 from twin.policy import Policy, RequestView
 
-EVER = 1 << 60  # steps
 ENDED = ("finished", "rejected", "aborted")
 
 
@@ -63,6 +62,6 @@ class Ps(Policy):
     def victim(self, running, view):
         return max(running, key=lambda request: (self.order(request, view), request.arrival_s))
 
-    def steady_steps(self, view):
-        """Until the next quantum is used up."""
-        return min((self.quantum - request.generated % self.quantum for request in view.running), default=EVER)
+    def key_steps(self, request, key, view):
+        """Until its quantum is used up: the place that it takes then is behind all others."""
+        return self.quantum - request.generated % self.quantum

@@ -13,8 +13,8 @@ from pathlib import Path
 
 CORE = (
     "admission", "batch", "beams", "block_pool", "by_plan", "contiguous", "decoders", "fork", "free_queue", "landing",
-    "pauses", "preemptive", "prefix_cache", "request", "reservation", "restart", "scheduler", "start", "state", "step",
-    "stretch", "swap", "vacate",
+    "pauses", "preemptive", "prefix_cache", "request", "reservation", "restart", "scheduler", "standing", "start", "state",
+    "step", "stretch", "swap", "vacate",
 )  # fmt: skip
 SIM = ("arrivals", "device", "events", "recorder", "replica", "step_table")
 MODULES = (*(f"twin.core.{name}" for name in CORE), *(f"twin.sim.{name}" for name in SIM), "twin.latency.adding_up")

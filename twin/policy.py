@@ -98,6 +98,11 @@ class Policy:
     steady_until: Callable[..., Any] | None = None
     """steady_until(view) -> seconds: a time before which its decisions stay what they are in this plan; asked at the same
     moment. None: no time matters."""
+    key_steps: Callable[..., Any] | None = None
+    """key_steps(request, key, view) -> k: with `preempts`, of an order in which those who run only fall behind. The running
+    `request` comes after `key` (its own, or one that it stands before) no earlier than with k more tokens of its own. Then
+    the keys of those who run are kept and not asked for at each plan, and a plan stands until somebody may come to stand
+    behind who is next in line. A key that changes otherwise: `view.reorder(request)`."""
     dynamic: bool = False
     """`order` may change while a request waits: it is asked of all that wait, again and again. Rather than that, say which
     changed, `view.reorder(request)`."""
@@ -215,7 +220,7 @@ class SystemView:
     free_host_blocks = property(lambda self: len(self._state.pool.free_host))
 
     def reorder(self, request: RequestView) -> None:
-        """`order` has another key for this waiting request now; it takes its new place in the queue."""
+        """`order` has another key for this request now; it takes its new place."""
         self._state.reorder(request._request)
 
 

@@ -14,6 +14,7 @@ HOOKS = {  # with what each is called
     **{name: "view" for name in ("pick", "background", "on_plan", "steady_steps", "steady_until", "schedule")},
     "chunk": "request, offered, view",
     "victim": "running, view",
+    "key_steps": "request, key, view",
     "on_preempt": "request, mode, view",
     "on_step": "view, batch, k",
 }

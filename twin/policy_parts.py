@@ -19,7 +19,7 @@ from twin.policy_parameters import PolicyFileError
 
 ROLES = {"admission": "admit", "victim": "victim", "preemption_mode": "mode", "pause": "pause"}  # policy.ROLE: hook taken
 STATE_HOOKS = ("on_plan", "on_arrival", "on_wait", "on_admit", "on_preempt", "on_resume", "on_finish", "on_step")
-OF_THE_MAIN_ONE = ("order", "pick", "chunk", "reserve", "schedule", "dynamic", "group", "preempts", "allocator")
+OF_THE_MAIN_ONE = ("order", "pick", "chunk", "reserve", "schedule", "key_steps", "dynamic", "group", "preempts", "allocator")
 EVER = 1 << 60  # steps
 
 Hook = Callable[..., Any]
@@ -45,7 +45,7 @@ class Combined(Policy):
         self.background = _joined(self._hooks("background"))
         self.needs_prediction = any(member.needs_prediction for member in self.members)
         steps = self._hooks("steady_steps")
-        if main.preempts and main.steady_steps is None and not declares_steady(main):
+        if main.preempts and not (main.steady_steps or main.key_steps or declares_steady(main)):
             steps.append(lambda view: 0)  # of a preemptive order that says nothing nothing is known
         if main.schedule is not None and self.admit is not None and steps:
             self.admit = self._counted(self.admit)

@@ -1,4 +1,5 @@
-"""Stretches of steps at once give what single steps give, where keys change as requests run, with small parameters.
+"""Stretches of steps at once give what single steps give, and what the definition gives, where keys change as requests run,
+with small parameters.
 
 (With their defaults all shipped policies are held to this in tests/sim/test_shipped_policies.py.)
 """
@@ -15,6 +16,7 @@ from policies.edf import Edf
 from policies.hrrn import Hrrn
 from policies.las import Las
 from policies.ltr import Ltr
+from policies.mlfq import Mlfq
 from policies.ps import Ps
 from policies.slack import Slack
 from policies.trail import Trail
@@ -28,6 +30,7 @@ MADE: dict[str, Callable[[], Policy]] = {
     "las of 5 with prompts": lambda: Las(quantum_tokens=5, count_prompt=True),
     "ps of 2 tokens": lambda: Ps(quantum_tokens=2),
     "ltr with a guard of 4 steps": lambda: Ltr(starvation_threshold=4, period=2),
+    "mlfq of 2 steps": lambda: Mlfq(q0_s=0.02, levels=4, promote_after_s=0.2),
     "slack, preemptive": lambda: Slack(preemptive=True),
     "edf, preemptive": lambda: Edf(preemptive=True),
     "trail of a third": lambda: Trail(c=0.33),
@@ -41,10 +44,11 @@ MADE: dict[str, Callable[[], Policy]] = {
 def test_stretches_give_what_steps_give(name: str, case: Case) -> None:
     make = MADE[name]
     case = replace(adapted(case, type(make()).__name__.lower()), trace=with_deadlines(case.trace))
-    forward, stepped = (
-        Simulation(replace(case.setup(), policy=make()), case.trace, step_by_step=each).run() for each in (False, True)
+    forward, stepped, literal = (
+        Simulation(replace(case.setup(), policy=make()), case.trace, **way).run()
+        for way in ({}, {"step_by_step": True}, {"step_by_step": True, "literal": True})
     )
-    assert difference(forward, stepped) is None
+    assert (difference(forward, stepped), difference(stepped, literal)) == (None, None)
     assert "unfinished" not in forward.requests["status"]
 
 

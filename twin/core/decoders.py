@@ -55,6 +55,7 @@ class Decoders:
         self.days: list[int] = []  # heap of the calendar's days
         self.sharers: set[Request] = set()  # those that may yet fill a block which another request can share
         self.per_user: dict[str | None, int] | None = None  # user -> decoders; only for policies with on_step
+        self.newcomers: list[Request] | None = None  # since `standing` was asked; only where that is kept
 
     def context_after_step(self) -> int:
         """Sum over the decoders of the context that the coming step leaves: each computed, plus one."""
@@ -90,6 +91,8 @@ class Decoders:
             self.sharers.add(request)
         if self.per_user is not None:
             self.per_user[request.user] = self.per_user.get(request.user, 0) + 1
+        if self.newcomers is not None:
+            self.newcomers.append(request)
 
     def leave(self, request: Request) -> None:
         """The decoder becomes an ordinary record again."""

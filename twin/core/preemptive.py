@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections.abc import Iterable
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from twin.core.batch import Batch
 from twin.core.beams import together
-from twin.core.errors import PolicyError
 from twin.core.limits import blocks_for
 from twin.core.ordered import is_less, key_of
 from twin.core.request import Request
 from twin.core.reservation import blocks_reserved
+from twin.core.standing import Ranked, do_not_compare, ranked
 
 if TYPE_CHECKING:
     from twin.core.state import State
-
-Ranked = tuple[Any, float, Request]  # by (order, arrival)
 
 
 class Ranking:
     """Who runs, by the policy's order, in one plan: each is asked for its key once, when that is needed first.
 
     Where the keys of running requests never grow (`state.keys_only_fall`) most heads need no ranking: nobody who runs comes
-    after a head whose key is not less than `state.largest_key`.
+    after a head whose key is not less than `state.largest_key`. Where the policy says how long keys stand (`key_steps`)
+    those of the lazy decoders are kept from plan to plan (`state.standing`).
     """
 
     def __init__(self, state: State, batch: Batch) -> None:
         self.state, self.batch = state, batch
-        self.ranked: list[Ranked] | None = None  # in running order
+        self.asked: list[Ranked] | None = None  # in this plan: all that run, less those of `state.standing`
 
     def make_seat(self, head: Request, seats: int) -> bool:
         """Take seats from the last in order, as long as they come after the head."""
@@ -50,9 +50,11 @@ class Ranking:
             blocks_reserved(state, head) if state.pool.reserves else blocks_for(head.known_tokens, state.limits.block_size)
         )
         within_reach = state.pool.num_free - state.watermark_blocks
-        for other, _, request in self._entries():
-            if needed > within_reach and is_less(key, other):
-                within_reach += request.count_private_blocks()
+        kept = takewhile(lambda entry: is_less(key, entry.key), self._kept())
+        for entry in chain(kept, (entry for entry in self._asked() if is_less(key, entry.key))):
+            if needed <= within_reach:
+                break
+            within_reach += entry.request.count_private_blocks()
         if needed > within_reach:
             return False
         self._take_off(last)
@@ -61,35 +63,43 @@ class Ranking:
     def add(self, request: Request) -> None:
         """It has come in."""
         state = self.state
-        if self.ranked is None and state.largest_key is None:
+        if self.asked is None and state.largest_key is None:
             return
-        key = key_of(state, request)
-        if self.ranked is not None:
-            self.ranked.append((key, request.arrival_s, request))
-        if state.largest_key is not None and is_less(state.largest_key, key):
-            state.largest_key = key
+        place = ranked(state, request)
+        if self.asked is not None:
+            self.asked.append(place)
+        if state.largest_key is not None and is_less(state.largest_key, place.key):
+            state.largest_key = place.key
 
-    def _entries(self) -> list[Ranked]:
-        if self.ranked is None:
+    def _asked(self) -> list[Ranked]:
+        if self.asked is None:
             state = self.state
-            self.ranked = [(key_of(state, request), request.arrival_s, request) for request in state.running]
-        return self.ranked
+            if state.standing is not None:
+                state.standing.renew()
+            requests = state.running if state.standing is None else state.standing.loose()
+            self.asked = [ranked(state, request) for request in requests]
+        return self.asked
+
+    def _kept(self) -> Iterable[Ranked]:
+        """The others, the last in order first."""
+        return () if self.state.standing is None else self.state.standing.last_first()
 
     def _last_after(self, key: Any) -> Request | None:
-        """The one with the largest (order, arrival), the first in the list on a tie, if it comes after the key."""
+        """The last in order, if it comes after the key."""
         state = self.state
         if state.largest_key is not None and not is_less(key, state.largest_key):
             return None  # nobody's key has grown since, and whoever has come in since is accounted for
-        if not (entries := self._entries()):
-            return None
+        asked = self._asked()
         try:
-            largest, _, last = max(entries, key=itemgetter(0, 1))
+            last = max(chain(asked, islice(self._kept(), 1)), default=None)
         except (TypeError, ValueError) as error:
-            raise PolicyError(f"order() returned keys of running requests that do not compare ({error})") from error
-        if is_less(key, largest):
-            return last
+            raise do_not_compare(error) from error
+        if last is None:
+            return None
+        if is_less(key, last.key):
+            return last.request
         if state.keys_only_fall:
-            state.largest_key = largest
+            state.largest_key = last.key
         return None
 
     def _take_off(self, victim: Request, seat: bool = False) -> None:
@@ -99,6 +109,6 @@ class Ranking:
         given += sum(tokens for request, tokens in batch.chunks if request in gone)
         batch.chunks = [(request, tokens) for request, tokens in batch.chunks if request not in gone]
         batch.budget += given
-        self.ranked = [entry for entry in self._entries() if entry[-1] not in gone]
+        self.asked = [entry for entry in self._asked() if entry.request not in gone]
         victim = gone[0]
         batch.preempted = {**batch.preempted, victim: self.state.preempt(victim, given, seat=seat)}

@@ -26,6 +26,7 @@ from twin.core.landing import Landing
 from twin.core.limits import Limits, Rules
 from twin.core.request import ENDED, FINISHED, PAUSED, REJECTED, WAITING, Request
 from twin.core.reservation import why_never_reserved
+from twin.core.standing import Standing
 from twin.core.state import State
 from twin.core.step import shortcut, walk
 from twin.core.stretch import EVER, decode_steps, how_long_steady, pass_steps
@@ -51,14 +52,16 @@ class Scheduler:
         self.limits, self.policy, self.rules = limits, policy, rules or Rules()
         self.literal, self.name_all = literal, name_all
         self.state = State(limits, policy, self.rules)
-        self.state.may_rest = not (literal or self.rules.async_scheduling)
+        if self.state.preemptive and policy.key_steps is not None and not literal:
+            self.state.standing = Standing(self.state)
+        self.state.may_rest = not (literal or self.rules.async_scheduling or self.state.standing)
         if policy.on_step is not None:
             self.state.decoders.per_user = {}
         self.refusal: str | None = None
         self.must_ask = True  # schedule() has to be asked before the next fast-forward
         # A preemptive order may come to set a running request behind one that waits, while nothing else happens.
         said = declares_steady(policy)
-        self.keys_may_cross = policy.preempts and not said and policy.steady_steps is None
+        self.keys_may_cross = policy.preempts and not (said or policy.steady_steps or self.state.standing)
         always = policy.steady and policy.steady_steps is None and policy.steady_until is None
         self.state.keys_only_fall = policy.preempts and said and always and not literal
         # When a plan has to be made, as the policy said with the last: at this time, seconds; before this decode step.
@@ -130,7 +133,7 @@ class Scheduler:
         if self.policy.background is not None and state.swapped and batch.computes:
             move_ahead(state, self.policy.background(state.view))
         if self.refusal is not None or (self.policy.schedule is not None and not self.must_ask):
-            self.steady_until_s, steps = how_long_steady(self.policy, state.view)
+            self.steady_until_s, steps = how_long_steady(state)
             self.steady_until_step = state.decoders.launched + steps
         if state.transfers and (batch.computes or batch.preempted):
             batch.transfers, state.transfers = state.transfers, []

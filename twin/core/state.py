@@ -29,6 +29,7 @@ from twin.core.limits import Limits, Rules, blocks_for
 from twin.core.ordered import Sorted
 from twin.core.prefix_cache import PrefixCachingPool
 from twin.core.request import RUNNING, SWAPPED, WAITING, Request
+from twin.core.standing import Standing
 from twin.core.start import start
 from twin.core.swap import reclaim, swap_in
 from twin.core.swapped import Swapped
@@ -68,6 +69,7 @@ class State:
         self.swaps = self.keeps = 0  # preemptions by these modes
         self.keys_only_fall = False  # of a preemptive order: the key of a running request never grows
         self.largest_key: Any = None  # then: no running request's key is larger; None: not known
+        self.standing: Standing | None = None  # who runs, in order, where the policy says how long keys stand
         self.may_rest = False  # lazy decoders may rest in a step, all together
         self.reordered = False  # a key of the queue has changed since the last plan
         self.cache_queries = self.cache_hits = 0  # tokens, at first admissions
@@ -229,6 +231,9 @@ class State:
     def reorder(self, request: Request) -> None:
         if request.state in (WAITING, SWAPPED):
             (self.waiting if request.state == WAITING else self.swapped).reorder(request)
+            self.reordered = True
+        elif request.state == RUNNING and self.standing is not None:
+            self.standing.new.append(request)
             self.reordered = True
 
     def swapped_head_view(self) -> RequestView | None:

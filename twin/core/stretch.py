@@ -11,7 +11,6 @@ from twin.core.errors import PolicyError
 
 if TYPE_CHECKING:
     from twin.core.state import State
-    from twin.policy import Policy, SystemView
 
 EVER = 1 << 60  # steps
 
@@ -49,8 +48,9 @@ def _flight_is_uniform(state: State) -> bool:
     return batch.regular == state.decoders.count == batch.features.sequences
 
 
-def how_long_steady(policy: Policy, view: SystemView) -> tuple[float, int]:
+def how_long_steady(state: State) -> tuple[float, int]:
     """For how long the policy lets the decisions of the plan just made stand: until when, seconds; for how many steps."""
+    policy, view = state.policy, state.view
     until_s: Any = inf
     steps: Any = EVER
     if policy.steady_until is not None:
@@ -61,6 +61,8 @@ def how_long_steady(policy: Policy, view: SystemView) -> tuple[float, int]:
         steps = policy.steady_steps(view)
         if not isinstance(steps, int):
             raise PolicyError(f"steady_steps() must return a number of steps, not {steps!r}")
+    if state.standing is not None:
+        steps = min(steps, state.standing.steady_steps())
     return until_s, steps
 
 
