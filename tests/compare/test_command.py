@@ -207,7 +207,12 @@ def test_a_sweep_with_a_failed_job_compares_the_others(capsys):
     assert "1 of 3 jobs failed and are left out" in capsys.readouterr().out
 
 
-def test_help_names_every_option(capsys):
+def test_help_and_the_docs_name_every_option(capsys):
+    from tests.docs.pages import page
+    from twin.cli.compare_options import OPTIONS
+
     assert main(["compare", "--help"]) == 0
-    printed = capsys.readouterr().out
-    assert "warmup=auto" in printed and "traces=same" in printed and "example: python -m twin compare" in printed
+    printed, documented = capsys.readouterr().out, page("compare")
+    for name, (default, _, _) in OPTIONS.items():
+        assert f"{name}={'null' if default is None else str(default).lower()}" in printed
+        assert f"`{name}=" in documented

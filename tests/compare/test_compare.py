@@ -168,8 +168,10 @@ def test_runs_of_other_requests_are_refused_with_what_differs(tmp_path):
 def test_closed_loops_may_arrive_at_other_times(tmp_path):
     closed = {"trace": {"name": "synthetic", "arrivals": "closed(4)"}}
     first = folder(tmp_path / "a", draw(), config=closed)
-    (found,) = compared(first, folder(tmp_path / "b", draw(), "sjf", every_s=0.5, config=closed))
+    over = {"saturated": True}
+    (found,) = compared(first, folder(tmp_path / "b", draw(), "sjf", every_s=0.5, config=closed, summary=over))
     assert found.scene.paired
+    assert any(note.startswith("sjf is saturated") and "closed loop" in note for note in found.notes)
 
 
 def test_requests_without_an_end_are_in_no_mean_but_in_attainment(tmp_path):

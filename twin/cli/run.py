@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from twin.results.record import Record
     from twin.results.summary import Summary
 
-DOES = "Simulates a trace on one replica under a policy; prints a summary table and writes a run folder (hydra.run.dir)."
+DOES = """Simulates a trace on one replica under a policy; prints a summary table and writes a run folder (hydra.run.dir).
+With -m options take lists of values, and every combination is run (docs/sweeps.md)."""
 EXAMPLE = "python -m twin run policy=fcfs trace=chat trace.rate=4 hydra.run.dir=outputs/first"
 DONE, FAILED = 0, 1  # and 128 + the signal that interrupted it
 SWEEP = ("-m", "--multirun")  # a grid of runs instead of one

@@ -8,7 +8,7 @@ import numpy as np
 from twin.compare.figures import Figure, Measured, Rows, by_user, figures, measured, utilisation
 from twin.compare.intervals import Interval, of_independent, of_replicates, of_sections
 from twin.compare.kept import Options, kept_rows, seeds_of
-from twin.compare.traces import Scene
+from twin.compare.traces import Scene, closed
 from twin.compare.variants import Variant
 from twin.results.columns import FINISHED
 from twin.results.load import Run
@@ -225,8 +225,10 @@ def _saturation(runs: Mapping[str, Sequence[Measured]]) -> list[str]:
         slopes = [slope for each in over if (slope := each.run.summary.get("queue_slope_per_s")) is not None]
         grows = f", the queue grows by {np.mean(slopes):.3g} requests/s" if slopes and np.mean(slopes) > 0 else ""
         many = f" in {len(over)} of {len(its)} seeds" if len(its) > 1 else ""
-        notes.append(f"{label} is saturated{many}: busy {100 * float(np.mean(shares)):.1f} % of the time{grows}; its "
-                     "latencies grow with the length of the run and say nothing of a steady state")  # fmt: skip
+        means = "its latencies grow with the length of the run and say nothing of a steady state"
+        if closed(its[0].run):
+            means = "in a closed loop its latencies are those of so many users, and never grow beyond"
+        notes.append(f"{label} is saturated{many}: busy {100 * float(np.mean(shares)):.1f} % of the time{grows}; {means}")
     return notes
 
 

@@ -29,36 +29,48 @@ def seeds_of(scene: Scene, variant: Variant) -> list[int]:
 
 
 def kept_rows(scene: Scene, options: Options) -> tuple[dict[tuple[str, int], np.ndarray], str, list[str]]:
-    """Which requests are measured, by variant and seed; the same of every variant where they are paired."""
+    """Which requests are measured, by variant and seed; the same of every variant where they are paired.
+
+    Bool arrays, a row of requests; the rule and what it left out, in words; notes.
+    """
+    cuts, ruled, notes = _cuts(scene, options)
+    kept = {}
+    for variant in scene.variants:
+        for seed in seeds_of(scene, variant):
+            own = cuts[variant.label, seed]
+            group = [cut for (_, other), cut in cuts.items() if other == seed] if scene.paired else [own]
+            keep = _after(variant.runs[seed], max(cut[0] for cut in group), max(cut[1] for cut in group))
+            if not keep.any():
+                keep[:] = True
+                notes.append(f"{variant.label}, seed {seed}: all requests are in the warm-up; none is left out")
+            kept[variant.label, seed] = keep
+    out = [int((~keep).sum()) for keep in kept.values()]
+    if not ruled and not any(out):
+        return kept, "warm-up: none", notes
+    span = f"{max(out):,}" if min(out) == max(out) else f"{min(out):,} to {max(out):,}"
+    rule = "MSER-5 on the requests in the system" if ruled else "as told"
+    return kept, f"warm-up: {rule}; {span} first requests left out", notes
+
+
+def _cuts(scene: Scene, options: Options) -> tuple[dict[tuple[str, int], tuple[float, int]], bool, list[str]]:
+    """What each run by itself would leave out, seconds and requests; whether a rule found it; notes."""
     cuts: dict[tuple[str, int], tuple[float, int]] = {}
     notes = []
     ruled = False
     for variant in scene.variants:
+        unsteady = []
         for seed in seeds_of(scene, variant):
             run = variant.runs[seed]
             told_s, told = _told(run, options)
             if options.warmup == "mser5" or (options.warmup == "auto" and not told_s and not told):
                 ruled = True
-                found = mser5(in_system(run.requests, arrival_order(run.requests)))
-                told = found.observations
-                if not found.found:
-                    notes.append(f"{variant.label}, seed {seed}: MSER-5 finds no steady state; nothing left out for it")
+                told, steady = mser5(in_system(run.requests, arrival_order(run.requests)))
+                unsteady += [str(seed)] * (not steady)
             cuts[variant.label, seed] = told_s, told
-    kept = {}
-    least, most = None, 0
-    for (label, seed), own in cuts.items():
-        group = [cut for (_, other), cut in cuts.items() if other == seed] if scene.paired else [own]
-        run = next(variant for variant in scene.variants if variant.label == label).runs[seed]
-        keep = _after(run, max(cut[0] for cut in group), max(cut[1] for cut in group))
-        if not keep.any():
-            keep[:] = True
-            notes.append(f"{label}, seed {seed}: all requests are in the warm-up; none is left out")
-        kept[label, seed] = keep
-        out = int((~keep).sum())
-        least, most = out if least is None else min(least, out), max(most, out)
-    rule = "MSER-5 on the requests in the system" if ruled else "as told" if most else "none"
-    span = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    return kept, f"warm-up: {rule}; {span} first requests left out" if rule != "none" else "warm-up: none", notes
+        if unsteady:
+            where = f"seed {', '.join(unsteady)}"
+            notes.append(f"{variant.label}: MSER-5 finds no steady state ({where}); nothing is left out on its account")
+    return cuts, ruled, notes
 
 
 def _told(run: Run, options: Options) -> tuple[float, int]:

@@ -64,7 +64,8 @@ def _sweep(path: Path, notes: list[str]) -> list[Variant]:
     for row in done:
         settings = {name: row[name] for name in swept if name != SEED}
         folder = path / row[JOB]
-        folders = _seeds(folder) or [folder]
+        repeated = row.get("seeds")  # of a job of several seeds; an earlier start may have left more, or fewer
+        folders = _seeds(folder)[: int(repeated)] if repeated else [folder]
         found = _alone(folder, settings, {each: load_run(each) for each in folders}, notes)
         there = together.setdefault(tuple(settings.values()), found)
         if there is not found:
