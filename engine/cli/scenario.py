@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from engine.executor import Executor
     from twin.sim.scenario import Scenario
 
-HELP = """usage: python -m engine scenario FILE.yaml | FILE.jsonl | FILE.jsonl.gz [policy_path=FOLDER]
+HELP = """usage: python -m engine scenario FILE.yaml | FILE.jsonl | FILE.jsonl.gz [policy_path=FOLDER] [pool_view=FILE.html]
 
 Plays a micro-scenario on the real engine: a tiny transformer with random weights, whose paged cache has the scenario's
 blocks; end-of-sequence tokens are ignored. The clock is the scenario's latency, so the lines are those of
 python -m twin scenario; measured_s beside them is what each step took here.
 
 options
-  policy_path=FOLDER  where policies are looked for too, after ./policies
+  policy_path=FOLDER   where policies are looked for too, after ./policies
+  pool_view=FILE.html  write a page that shows the block pool after every step, by the simulator, which decides the same
 
 example: python -m engine scenario two_requests.yaml
 """
