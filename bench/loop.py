@@ -1,11 +1,15 @@
 """Speed of the simulator's loop: requests a second, fast-forward beside step by step, and the memory that a request needs.
 
-    python bench/loop.py [--requests 10000] [--runs 5] [--rates 2 5 8] [--settings "textbook, linear" textbook vllm]
+    python -m twin compile
+    python bench/loop.py [--requests 10000] [--runs 5] [--rates 2 5 8] [--settings "textbook, linear" textbook vllm ...]
+
+Fast-forward as Python and, where the core has been compiled, as machine code; step by step as Python, with the same results.
 
 Requests of 500-1500 prompt and 100-400 output tokens, Poisson, 128 seats, one replica, blocks of 16. Each timing is a
 run of `python -m twin run` in a process of its own; what it took is `wall_s` of its summary.json: the loop under simpy, from
 the first arrival to the last token, tables included, without imports, reading and writing. Best and median of the runs are
-printed: on a machine that does other things too the best is the nearest to the truth.
+printed: on a machine that does other things too the best is the nearest to the truth. Ratios: fast-forward over step by step,
+compiled over Python.
 
 Memory: `tracemalloc` from before the trace is made to the end of the run, its peak less the bytes of the output tables, a
 finished request, in a process of its own after a small run (so that imports do not count).
@@ -37,9 +41,16 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "textbook, linear": ("system=textbook", *LINEAR),
     "textbook": ("system=textbook",),
     "vllm": ("system=vllm",),
-}
+    "asynchronous": ("system=textbook", *LINEAR, "scheduler.async_scheduling=true"),
+    "prefix caching": ("system=textbook", *LINEAR, "cache.enable_prefix_caching=true"),
+    "chunks of 512": ("system=textbook", *LINEAR, "scheduler.max_num_batched_tokens=512"),
+    "1,500 blocks": ("system=textbook", *LINEAR, "cache.num_gpu_blocks=1500"),
+    "1,500 blocks, swap": (
+        "system=textbook", *LINEAR, "cache.num_gpu_blocks=1500", "cache.num_cpu_blocks=4000", "policy.preemption_mode=swap",
+    ),
+}  # fmt: skip
 RATES = (2, 5, 8)  # requests/s
-COLUMNS = "| setting | rate | steps | best 1/s | median 1/s | step by step 1/s | ratio | bytes a request |"
+COLUMNS = "| setting | rate | steps | compiled 1/s | best 1/s | median 1/s | step by step 1/s | ratios | bytes a request |"
 
 
 class Timing(NamedTuple):
@@ -54,19 +65,19 @@ def words(setting: str, rate: float, requests: int) -> list[str]:
     return [*WORKLOAD, *SETTINGS[setting], f"trace.arrivals=poisson({rate})", f"trace.num_requests={requests}"]
 
 
-def timing(options: list[str]) -> Timing:
+def timing(options: list[str], compiled: bool = False) -> Timing:
     """Runs the command in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "twin", "run", *options, f"hydra.run.dir={folder}"]
-        _of_process(command)
+        _of_process(command, TWIN_COMPILED="1" if compiled else "0")
         summary = json.loads(Path(folder, "summary.json").read_text())
     return Timing(summary["wall_s"], summary["steps"])
 
 
-def _of_process(command: list[str]) -> str:
+def _of_process(command: list[str], **variables: str) -> str:
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": path})
-    return done.stdout
+    environment = os.environ | {"PYTHONPATH": path} | variables
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
 def bytes_a_request(options: list[str]) -> float:
@@ -101,20 +112,27 @@ def machine() -> str:
 
 def table(requests: int, runs: int, rates: Sequence[float], settings: Sequence[str]) -> None:
     """Prints a row a setting and rate."""
-    print(f"{machine()}\n{requests:,} requests, best and median of {runs}\n\n{COLUMNS}\n|---|" + "--:|" * 7)
+    print(f"{machine()}\n{requests:,} requests, best and median of {runs}\n\n{COLUMNS}\n|---|" + "--:|" * 8)
+    has_compiled = (
+        _of_process([sys.executable, "-c", "import twin.compiled; print(twin.compiled.in_use())"]).strip() == "True"
+    )
     for setting in settings:
         for rate in rates:
             options = words(setting, rate, requests)
-            forward, by_step = [], []
-            for _ in range(runs):  # in turn, so that both see the same disturbances
+            forward, by_step, compiled = [], [], []
+            for _ in range(runs):  # in turn, so that all see the same disturbances
+                if has_compiled:
+                    compiled.append(timing(options, compiled=True))
                 forward.append(timing(options))
                 by_step.append(timing([*options, "simulate.step_by_step=true"]))
             memory = float(_of_process([sys.executable, __file__, "--memory", *options]))
             best_s, slow_s = min(forward).wall_s, min(by_step).wall_s
+            ratios = [f"{slow_s / best_s:.1f}"] + [f"{best_s / min(compiled).wall_s:.1f}"] * has_compiled
             figures = [
-                f"{forward[0].steps:,}", f"{requests / best_s:,.0f}",
+                f"{forward[0].steps:,}", f"{requests / min(compiled).wall_s:,.0f}" if has_compiled else "",
+                f"{requests / best_s:,.0f}",
                 f"{requests / median(each.wall_s for each in forward):,.0f}", f"{requests / slow_s:,.0f}",
-                f"{slow_s / best_s:.1f}", f"{memory:,.0f}",
+                ", ".join(ratios), f"{memory:,.0f}",
             ]  # fmt: skip
             print(f"| {setting} | {rate} | " + " | ".join(figures) + " |", flush=True)
 
