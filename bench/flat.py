@@ -3,7 +3,7 @@
     python bench/flat.py [--most 1000000] [--runs 2]
 
 CPU time of the loop in this process (compiled where `python -m twin compile` has been given), synchronous, without prefix
-caching, under fcfs, the best of the runs. In each part all but one number stays as it is; `ratio` is to the part's first row.
+caching, under fcfs, the best of the runs. In each part all but one number stays; `ratio` is to the part's first row.
 """
 
 import argparse

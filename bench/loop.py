@@ -8,8 +8,8 @@ Fast-forward as Python and, where the core has been compiled, as machine code; s
 Requests of 500-1500 prompt and 100-400 output tokens, Poisson, 128 seats, one replica, blocks of 16. Each timing is a
 run of `python -m twin run` in a process of its own; what it took is `wall_s` of its summary.json: the loop under simpy, from
 the first arrival to the last token, tables included, without imports, reading and writing. Best and median of the runs are
-printed: on a machine that does other things too the best is the nearest to the truth. Ratios: fast-forward over step by step,
-compiled over Python.
+printed: on a machine that does other things too the best is the nearest to the truth. Ratios: fast-forward over step by
+step, compiled over Python.
 
 Memory: `tracemalloc` from before the trace is made to the end of the run, its peak less the bytes of the output tables, a
 finished request, in a process of its own after a small run (so that imports do not count).
