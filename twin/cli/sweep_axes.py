@@ -127,7 +127,7 @@ def _names(option: str, words: Sequence[str]) -> list[str]:
     if option in NAMED_BY_FILE or option.removesuffix(".name") in NAMED_BY_FILE:
         from twin import policies_registry, predictors_registry
 
-        path = next((word.partition("=")[2] for word in reversed(words) if key_of(word) == "policy_path"), None)
+        path = next((bare(word.partition("=")[2]) for word in reversed(words) if key_of(word) == "policy_path"), None)
         registry = policies_registry if option.startswith("policy") else predictors_registry
         with naming("policy_path"):
             return registry.names(path or None)

@@ -36,7 +36,7 @@ def make_plan(folder: Path, found: Sequence[Axis], points: Sequence[Point]) -> t
 
 
 def check(found: Sequence[Axis], points: Sequence[Point], plan: Plan, configurations: Sequence[Composed]) -> list[str]:
-    """Builds a job for every value of every axis, so that a bad value is told before anything runs.
+    """Builds a job for every value of every axis but seeds, so that a bad value is told before anything runs.
 
     Raises `UserError`. Which combinations of good values cannot be is found out job by job. The lines are those that
     `twin run` prints of the first job.
@@ -44,7 +44,7 @@ def check(found: Sequence[Axis], points: Sequence[Point], plan: Plan, configurat
     seen: set[tuple[str, str]] = set()
     lines: list[str] = []
     for point, job, composed in zip(points, plan.jobs, configurations, strict=True):
-        here = set(point.settings.items())
+        here = {(option, value) for option, value in point.settings.items() if option not in ("seed", "seeds")}
         if lines and here <= seen:
             continue
         seen |= here

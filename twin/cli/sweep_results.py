@@ -1,5 +1,6 @@
 """What a sweep leaves: the summary of each job, sweep.parquet, and a table on the terminal."""
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ from twin.sweep import ledger
 from twin.sweep.jobs import Job, Plan
 from twin.sweep.table import REASON, SWEEP, Row, row, summary_of, write_table
 
-SHOWN = ("ttft_s_p50", "ttft_s_p99", "tpot_s_p99", "request_throughput", "goodput", "saturated")
+SHOWN = {"ttft_s_p50": "TTFT p50 s", "ttft_s_p99": "TTFT p99 s", "tpot_s_p99": "TPOT p99 s", "e2e_s_mean": "E2E mean s",
+         "request_throughput": "requests/s", "goodput": "goodput 1/s", "saturated": "saturated"}  # fmt: skip
+WIDTH = 132  # letters, where there is no terminal
 MOST_ROWS = 60
 
 
@@ -51,10 +54,10 @@ def show(plan: Plan, rows: Sequence[Row]) -> None:
     shown = [key for key in SHOWN if any(each.get(key) is not None for each in rows)]
     shown += ["status"] if any(each[REASON] for each in rows) else []
     for name in (*plan.swept, *shown):
-        table.add_column(name, justify="left" if name in plan.swept else "right", overflow="fold")
+        table.add_column(SHOWN.get(name, name), justify="left" if name in plan.swept else "right", overflow="fold")
     for each in rows[:MOST_ROWS]:
         table.add_row(*(NOTHING if each.get(name) is None else _text(each[name], number) for name in (*plan.swept, *shown)))
-    Console(highlight=False, markup=False).print(table)
+    Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDTH).print(table)
     if len(rows) > MOST_ROWS:
         print(f"and {len(rows) - MOST_ROWS:,} more")
     print(f"written to {plan.folder}, all figures to {plan.folder / SWEEP}", flush=True)

@@ -61,8 +61,9 @@ def launcher(config: "DictConfig", folder: Path, task: Callable[[Any], Any]) -> 
         for unit, result in zip(units, results, strict=True):
             raised = result._return_value  # its property prints and raises
             if isinstance(raised, Exception) and unit.status() not in ledger.ENDED:
-                words = f"{type(raised).__name__}: {raised}".splitlines()[0]
-                ledger.mark(unit.folder, ledger.FAILED, DIED if "Died" in words or "Crashed" in words else words)
+                kind = type(raised).__name__
+                died = "Died" in kind or "Crashed" in kind  # Ray's WorkerCrashedError, NodeDiedError, ...
+                ledger.mark(unit.folder, ledger.FAILED, DIED if died else f"{kind}: {raised}".splitlines()[0])
         return True
 
     return launch
