@@ -198,6 +198,20 @@ def test_a_sweep_falls_into_scenes_by_trace(tmp_path):
     assert all(row(each, "e2e_s_mean", "sjf").difference.value == pytest.approx(0.1) for each in found)
 
 
+def test_two_sweeps_of_the_same_settings_keep_their_names(tmp_path):
+    for sweep, more in (("old", 0.0), ("new", 0.1)):
+        jobs = {}
+        for rate in (1.0, 2.0):
+            folder(tmp_path / sweep / f"trace.rate={rate}", draw() + more, every_s=1 / rate)
+            jobs[f"trace.rate={rate}"] = {"trace.rate": rate}
+        sweep_folder(tmp_path / sweep, jobs)
+    found = compared(tmp_path / "old", tmp_path / "new")
+    names = [label.partition(":")[0] for label in found[0].scene.labels()]
+    assert [each.scene.name for each in found] == ["trace.rate=1.0", "trace.rate=2.0"] and names == ["old", "new"]
+    (second,) = [row for row in found[1].rows if row.figure.key == "e2e_s_mean" and row.difference]
+    assert second.difference.value == pytest.approx(0.1)
+
+
 def test_a_swept_seed_makes_replicates(tmp_path):
     jobs = {}
     for seed in (0, 1):

@@ -119,9 +119,15 @@ def _name(scene: Scene) -> None:
     if len(scene.variants) == 1:
         shared = {name: value for name, value in first.items() if name.startswith("trace")} or shared
     scene.name = setting_words(shared)
-    for variant in scene.variants:
-        own = {name: value for name, value in variant.settings.items() if name not in shared}
-        variant.label = setting_words(own) or variant.label
+    own = [
+        setting_words({name: value for name, value in variant.settings.items() if name not in shared})
+        for variant in scene.variants
+    ]
+    where = [variant.path.parent.name for variant in scene.variants]  # of several sweeps
+    both = [f"{place}: {label}" if label else place for place, label in zip(where, own, strict=True)]
+    labels = next((each for each in (own, both) if all(each) and len(set(each)) == len(each)), scene.labels())
+    for variant, label in zip(scene.variants, labels, strict=True):
+        variant.label = label
 
 
 def _listed(variant: Variant) -> str:
