@@ -14,6 +14,8 @@ from twin.calibrate.requests.search import Problem, Solution, gauss_newton, poli
 from twin.calibrate.requests.served import Played, Steps
 from twin.calibrate.requests.stalls import missed_by, missed_in, stalled
 
+MOST_TURNS = 3  # of pool and coefficients, each looked at anew with the other
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -78,7 +80,9 @@ def calibrate(problem: Problem, rows: np.ndarray, blocks: Blocks, near: Pool | N
         pool, solution = found(problem, near.blocks, SCANS[1:]) if near else found(problem, blocks.planned)
         problem = with_blocks(problem, pool.blocks)
     solution = polish(problem, solution)
-    if pool.estimated and (blocks_now := once_more(problem, solution.theta)) != pool.blocks:
+    for _ in range(MOST_TURNS):
+        if not pool.estimated or (blocks_now := once_more(problem, solution.theta)) == pool.blocks:
+            break
         problem, pool = with_blocks(problem, blocks_now), replace(pool, blocks=blocks_now)
         solution = polish(problem, Solution(solution.theta, problem.loss(solution.theta)))
     return Calibration(problem, solution.theta, pool)

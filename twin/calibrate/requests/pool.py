@@ -17,12 +17,13 @@ from twin.calibrate.requests.search import Problem, Solution, gauss_newton
 from twin.calibrate.requests.stalls import missed_in, stalled
 from twin.core.limits import MOST, blocks_for
 
-# (relative width, step) of each scan, around the best of the one before.
-SCANS = ((0.30, 0.025), (0.03, 0.004), (0.005, 0.001), (0.0012, 0.0002))
-LAST_SCAN = (0.004, 0.0004)  # with the coefficients polished
+# (relative width, step) of each scan, around the best of the one before. The third is wide for its step: half a percent from
+# the right size the loss is tenfold, and coefficients that were fitted with a wrong one hide it from a coarse scan.
+SCANS = ((0.30, 0.025), (0.03, 0.004), (0.015, 0.001), (0.0012, 0.0002))
+LAST_SCAN = (0.01, 0.0005)  # with the coefficients polished
 ESTIMATED = "estimated from the log, in which the pool was short"
 HELD_UP_STEPS, HELD_UP_SHARE = 8, 0.005
-BAD_LOSS = 1.0  # a request: more than the errors of a right pool
+BAD_LOSS = 0.5  # a request: more than the errors of a right pool
 UNKNOWN = 33  # sizes tried, evenly in their logarithm, where nothing is known of the pool
 
 
