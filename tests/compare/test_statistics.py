@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from twin.compare.intervals import Interval, of_independent, of_replicates, of_sections
+from twin.compare.intervals import Interval, longer_side, of_independent, of_replicates, of_sections
 from twin.compare.warmup import Truncation, arrival_order, in_system, mser5
 
 REPLICATIONS = 300
@@ -52,14 +52,34 @@ def test_one_replicate_has_no_interval():
     assert of_replicates([3.0]) == Interval(3.0, None, 1)
 
 
-def test_sections_of_independent_values_are_batch_means():
+def test_sections_that_are_not_skewed_are_batch_means():
     from scipy.stats import t
 
-    rows = np.random.default_rng(5).standard_normal(400)
-    means = rows.reshape(20, 20).mean(axis=1)
-    found = of_sections(rows, mean)
-    assert found.parts == 20 and found.value == pytest.approx(rows.mean())
+    means = np.random.default_rng(5).permutation(20) - 9.5  # symmetric about 0
+    found = of_sections(np.repeat(means, 20), mean)
+    assert found.parts == 20 and found.value == pytest.approx(0.0)
     assert found.half == pytest.approx(t.ppf(0.975, 19) * means.std(ddof=1) / np.sqrt(20))
+
+
+def test_skewed_sections_take_the_longer_side_of_willinks_interval():
+    from scipy.stats import skew
+
+    values, t = np.array([1.0, 1.0, 1.0, 2.0, 1.0, 9.0, 1.0, 1.0, 3.0, 1.0]), 2.262157
+    a = skew(values, bias=False) / (6 * np.sqrt(10))
+    upper = (1 - np.cbrt(1 + 6 * a * (-t - a))) / (2 * a)  # of a positive skewness the upper side is the longer
+    assert longer_side(values, t) == pytest.approx(upper) and upper > t
+    assert longer_side(-values, t) == pytest.approx(upper)
+    assert longer_side(np.array([1.0, -1.0, 1.0, -1.0]), t) == t
+
+
+def test_what_a_few_stretches_make_is_covered_better_than_by_plain_batch_means():
+    # Bursts: 1 of 300 values is 100. The mean is 1/3.
+    bursts = (np.random.default_rng(11).random((REPLICATIONS, 4000)) < 1 / 300) * 100.0
+    plain = []
+    for row in bursts:
+        means = row.reshape(20, -1).mean(axis=1)
+        plain.append(abs(row.mean() - 1 / 3) <= 2.093 * means.std(ddof=1) / np.sqrt(20))
+    assert coverage(bursts, 1 / 3) > np.mean(plain) and coverage(bursts, 1 / 3) >= 0.93
 
 
 @pytest.mark.parametrize(("phi", "size"), [(0.0, 400), (0.5, 2000), (0.8, 5000)])

@@ -58,7 +58,8 @@ def of_sections(rows: np.ndarray, statistic: Statistic, least: int = LEAST, conf
         each = np.array([statistic(part) for part in np.array_split(rows, count)])
         if np.isnan(each).any() or np.isnan(value):
             continue
-        half = t_quantile(count - 1, confidence) * sqrt(float(((each - value) ** 2).sum()) / (count * (count - 1)))
+        error = sqrt(float(((each - value) ** 2).sum()) / (count * (count - 1)))
+        half = error * longer_side(each, t_quantile(count - 1, confidence))
         alike = _correlated(each)
         if not alike:
             return Interval(value, half, count, doubtful and count == SECTIONS[-1])
@@ -75,6 +76,27 @@ def of_independent(first: Interval, second: Interval, confidence: float = 0.95) 
     parts = min(first.parts, second.parts)
     half = t_quantile(parts - 1, confidence) * sqrt(sum(error**2 for error in errors))
     return Interval(value, half, parts, first.correlated or second.correlated)
+
+
+def longer_side(values: np.ndarray, t: float) -> float:
+    """How many standard errors the longer side of an interval takes that allows for the skewness of its sections.
+
+    The mean of few skewed values is not t distributed: where a few stretches of congestion make the figure, a run without
+    them looks both better and surer than it is. Willink's interval (A confidence interval and test for the mean of an
+    asymmetric distribution, Communications in Statistics 34, 2005; the adjustment of Skart, Tafazzoli and Wilson, IIE
+    Transactions 43, 2011) reaches -G(t) to one side and -G(-t) to the other, with a = skewness / (6 sqrt(n)) and
+    G(r) = (cbrt(1 + 6 a (r - a)) - 1) / (2 a); of values that are not skewed both are t. The longer side counts for both.
+    """
+    size = len(values)
+    centred = values - values.mean()
+    variance = float((centred**2).sum()) / (size - 1)
+    if variance == 0:
+        return t
+    skewness = float((centred**3).sum()) * size / ((size - 1) * (size - 2)) / variance**1.5
+    a = skewness / (6 * sqrt(size))
+    if abs(a) < 1e-6:
+        return t
+    return max(abs((float(np.cbrt(1 + 6 * a * (r - a))) - 1) / (2 * a)) for r in (t, -t))
 
 
 def _correlated(values: np.ndarray) -> bool:
