@@ -200,3 +200,27 @@ def test_files_that_are_nothing_of_it(name: str, text: str | None, message: str,
 def test_an_empty_folder_says_what_there_should_be(tmp_path: Path):
     with pytest.raises(ValueError, match="nothing in this folder that could be read; what can be read"):
         read(tmp_path, wanted())
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ({"sequences": 1.5}, "line 4: sequences is 1.5; it must be a whole number"),
+        ({"decode_tokens": 7}, r"line 4: 4 sequences, but 7 decodes \(decode_tokens\) and 0 parts of prompts"),
+    ],
+)
+def test_a_batch_that_cannot_be_is_told_with_its_line(tmp_path: Path, row: dict, what: str):
+    path = write_profile(tmp_path / "mine.csv", [step(1, 10), step(2, 10), step(4, 10)])
+    frame = pd.read_csv(path).astype(float)
+    for name, value in row.items():
+        frame.loc[2, name] = value
+    frame.to_csv(path, index=False)
+    with pytest.raises(ValueError, match=what):
+        read(path, wanted())
+
+
+def test_a_name_that_promises_parquet_and_a_file_that_is_none(tmp_path: Path):
+    path = tmp_path / "profile.parquet"
+    path.write_bytes(b"\x00\x01 whatever")
+    with pytest.raises(ValueError, match="not a Parquet file"):
+        read(path, wanted())

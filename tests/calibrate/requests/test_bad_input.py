@@ -53,6 +53,24 @@ def test_cells_that_are_no_numbers(tmp_path: Path, cell: str, what: str):
     assert "row 4: prompt_tokens" in message and what in message
 
 
+def test_a_token_and_a_half_is_none(tmp_path: Path):
+    lines = rows()
+    lines[2] = "2,100.5,11,2.1,2.4"
+    message = said(tmp_path / "log.csv", "\n".join([HEADER, *lines]))
+    assert "row 4: prompt_tokens is 100.5, must be a whole number" in message
+
+
+def test_a_request_that_was_logged_twice(tmp_path: Path):
+    lines = [f"{'r3' if place == 7 else f'r{place}'},{line}" for place, line in enumerate(rows())]
+    message = said(tmp_path / "log.csv", "\n".join([f"request_id,{HEADER}", *lines]))
+    assert "row 9: request_id r3 again, as in row 5" in message
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_work(tmp_path: Path):
+    with pytest.raises(ValueError, match="no such folder"):
+        command.main(options_of(tmp_path / "nothing.csv", tmp_path / "none" / "mine.yaml"))
+
+
 def test_an_empty_arrival(tmp_path: Path):
     lines = rows()
     lines[1] = ",100,11,1.1,1.4"

@@ -22,6 +22,8 @@ def read_frame(path: Path) -> DataFrame:
     import pandas
     import pyarrow
 
+    if path.suffix == ".parquet" and not is_parquet(path):
+        raise ValueError(f"{path}: not a Parquet file, whatever its name says: it does not begin with PAR1")
     try:
         if is_parquet(path):
             frame = pandas.read_parquet(path)
@@ -68,6 +70,16 @@ def numbers(frame: DataFrame, name: str, path: Path, least: float = 0.0) -> np.n
         raise ValueError(
             f"{row_word(path, row)}: {name} is {frame[name].iloc[row]}; it must be a number of {least:g} or more"
         )
+    return values
+
+
+def whole_numbers(frame: DataFrame, name: str, path: Path) -> np.ndarray:
+    """A column of counts."""
+    values = numbers(frame, name, path)
+    wrong = values != np.floor(values)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(f"{row_word(path, row)}: {name} is {values[row]:g}; it must be a whole number")
     return values
 
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twin.calibrate.readers.frames import checked_seconds, is_parquet, numbers, require, seconds
+from twin.calibrate.readers.frames import (
+    checked_seconds,
+    is_parquet,
+    numbers,
+    require,
+    row_word,
+    seconds,
+    whole_numbers,
+)
 from twin.calibrate.steps import GRID, RUN, About, Steps, Swaps, feature_rows
 from twin.core.batch import Features
 
@@ -30,7 +38,7 @@ SWAP_COLUMNS = ("swapped_out_blocks", "swapped_in_blocks", "copies", "settled_s"
 def read_profile(frame: DataFrame, path: Path) -> Steps:
     """A profile table (docs/profile.md). Rows marked as contaminated are left out, those of swaps stand apart."""
     require(frame, PROFILE, path, "a table of engine profile")
-    features = feature_rows(numbers(frame, name, path) for name in Features._fields)
+    features = compositions(frame, path)
     duration_s = seconds(frame, "duration_s", path)
     about = profile_metadata(path)
     marked = frame["contaminated"].to_numpy(bool) if "contaminated" in frame else np.zeros(len(frame), bool)
@@ -61,6 +69,20 @@ def read_profile(frame: DataFrame, path: Path) -> Steps:
         contaminated=int(marked.sum()),
         notes=() if about else (f"{path}: says nothing of the model and the device that it is from",),
     )
+
+
+def compositions(frame: DataFrame, path: Path) -> np.ndarray:
+    """(rows, 7) the columns of `Features`: whole numbers (but for the pairs), and parts that add up."""
+    whole = [name for name in Features._fields if name != "prefill_attention"]
+    columns = {name: (whole_numbers if name in whole else numbers)(frame, name, path) for name in Features._fields}
+    wrong = columns["sequences"] != columns["decode_tokens"] + columns["prefill_sequences"]
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ValueError(
+            f"{row_word(path, row)}: {columns['sequences'][row]:g} sequences, but {columns['decode_tokens'][row]:g} decodes "
+            f"(decode_tokens) and {columns['prefill_sequences'][row]:g} parts of prompts (prefill_sequences)"
+        )
+    return feature_rows(columns.values())
 
 
 def profile_metadata(path: Path) -> dict[str, Any]:
@@ -105,7 +127,7 @@ def read_engine_run(frame: DataFrame, path: Path) -> Steps:
     if "device_s" not in frame:
         raise ValueError(f"{path}: these are the simulator's steps, not measured ones; an engine's have the column device_s")
     require(frame, ENGINE_RUN, path, "steps.parquet of engine run")
-    features = feature_rows(numbers(frame, name, path) for name in Features._fields)
+    features = compositions(frame, path)
     moved = numbers(frame, "swapped_in_blocks", path) + numbers(frame, "swapped_out_blocks", path)
     keep = (features[:, 0] > 0) & (moved == 0)  # a step of no sequences only preempted
     duration_s = numbers(frame, "duration_s", path)

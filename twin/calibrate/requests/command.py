@@ -59,6 +59,8 @@ def main(options: Options) -> int:
         raise ValueError(f"holdout={own['holdout']}: must be half or none")
     if not own["cold"].isdecimal():
         raise ValueError(f"cold={own['cold']}: must be a number of requests, 0 or more")
+    if not Path(own["to"]).parent.is_dir():
+        raise ValueError(f"to={own['to']}: no such folder: {Path(own['to']).parent}")
     log = read_log(Path(own["requests"]), own["columns"], Path(own["prompts"]) if own["prompts"] else None)
     account, content = carry_out(options, log)
     print("\n".join(summary(account)))

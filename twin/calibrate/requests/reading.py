@@ -130,8 +130,21 @@ def assembled(path: Path, given: Mapping[str, Sequence[Any]], rows: list[int], p
     for name in ("arrival_s", "prompt_tokens", "output_tokens"):
         if empty := np.flatnonzero(np.isnan(values[name])).tolist():
             raise ValueError(f"{path}, row {rows[empty[0]]}: {name} is empty; only stamps after the arrival may be")
+    for name in ("prompt_tokens", "output_tokens"):
+        if broken := np.flatnonzero(values[name] != np.floor(values[name])).tolist():
+            raise ValueError(f"{path}, row {rows[broken[0]]}: {name} is {values[name][broken[0]]:g}, must be a whole number")
     ids = [str(cell) for cell in given.get("request_id", range(count))]
+    check_ids(path, ids, rows)
     return make_log(str(path), values, ids, rows, checked_prompts(path, prompts, values["prompt_tokens"], rows))
+
+
+def check_ids(path: Path, ids: Sequence[str], rows: list[int]) -> None:
+    """Each request once: a line that was logged twice would load the simulated system twice."""
+    seen: dict[str, int] = {}
+    for place, name in enumerate(ids):
+        if name in seen:
+            raise ValueError(f"{path}, row {rows[place]}: request_id {name} again, as in row {rows[seen[name]]}")
+        seen[name] = place
 
 
 def numbers(path: Path, name: str, cells: Sequence[Any], rows: list[int], least: float | None = None) -> np.ndarray:
