@@ -180,9 +180,10 @@ class Andes(Policy):
 def blocks_needed(request, block_size):
     """To hold it and its next token, of those that are free or held by whoever runs. Shared blocks count for each owner, so
     that a batch may turn out too large; then who comes last in it has to wait."""
-    running, blocks = request.state == "running", request.blocks
-    missing = max(0, -(-(request.prompt_tokens + request.generated + 1) // block_size) - blocks)
-    return missing + (blocks if running else request.host_blocks)
+    whole = -(-(request.prompt_tokens + request.generated + 1) // block_size)
+    if request.state == "running":
+        return max(whole, request.blocks)
+    return max(0, whole - request.blocks) + request.host_blocks
 
 
 def waiting(requests):
