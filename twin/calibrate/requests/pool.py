@@ -22,6 +22,8 @@ from twin.core.limits import MOST, blocks_for
 SCANS = ((0.30, 0.025), (0.03, 0.004), (0.015, 0.001), (0.0012, 0.0002))
 LAST_SCAN = (0.01, 0.0005)  # with the coefficients polished
 ESTIMATED = "estimated from the log, in which the pool was short"
+LEAST = "estimated from the log: it could not be smaller; what was fitted would have met the same with a larger one"
+LARGER = 1.1  # times as many blocks
 HELD_UP_STEPS, HELD_UP_SHARE = 8, 0.005
 BAD_LOSS = 0.5  # a request: more than the errors of a right pool
 UNKNOWN = 33  # sizes tried, evenly in their logarithm, where nothing is known of the pool
@@ -64,7 +66,7 @@ def found(problem: Problem, planned: int | None, scans: Sequence[tuple[float, fl
 
     `planned` is where to look first: the memory plan's size, None where there is no plan. A pool that could not be short,
     were it smaller by the width of the first scan, is left as planned. Where what is found near the plan does not fit,
-    the plan is forgotten.
+    the plan is forgotten, and so it is where a pool that is never short fits better.
     """
     log, block_size = problem.evidence.log, problem.served.limits.block_size
     least, most = max(request_blocks(log, block_size)), endless_pool(log, block_size)
@@ -77,13 +79,16 @@ def found(problem: Problem, planned: int | None, scans: Sequence[tuple[float, fl
         if not short(smaller, solution.theta) and not log_stalls(with_blocks(problem, planned), solution.theta):
             return Pool(planned, "by the memory plan; in this log it is never short"), solution
         blocks, solution = closer(problem, solution, planned, scans, least, most)
-        if solution.loss > BAD_LOSS * len(problem.evidence.chosen):
+        endless = gauss_newton(with_blocks(problem, most))
+        if solution.loss > min(BAD_LOSS * len(problem.evidence.chosen), endless.loss):
             other, otherwise = from_nothing(problem, least, most)
             if otherwise.loss < solution.loss:
                 blocks, solution = other, otherwise
     if not short(with_blocks(problem, blocks), solution.theta):
         return Pool(blocks, "never short in this log: any size from the largest used on is right"), solution
-    return Pool(blocks, ESTIMATED, estimated=True), solution
+    larger = with_blocks(problem, int(blocks * LARGER)).loss(solution.theta)
+    source = ESTIMATED if larger > solution.loss + 1 else LEAST
+    return Pool(blocks, source, estimated=True), solution
 
 
 def once_more(problem: Problem, theta: np.ndarray) -> int:
