@@ -14,6 +14,7 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
     "policies": ("twin.policy",),
     "twin/policy.py": (),
     "twin/nearest.py": (),
+    "twin/compiled.py": (),
     "twin/policy_parameters.py": ("twin.nearest",),
     "twin/policy_code.py": ("twin.policy_parameters",),
     "twin/policy_sources.py": ("twin.nearest", "twin.policy_parameters"),

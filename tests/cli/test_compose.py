@@ -31,6 +31,7 @@ def test_defaults_are_those_of_vllm():
         "scheduler_reserve_full_isl": True,
         "threshold_spares_lone_request": True,
         "victim_skips_next": False,
+        "self_victim_ends_phase": True,
         "foresee_last_token": True,
         "abort_before_update": True,
     }
@@ -104,7 +105,7 @@ def test_distributions_need_no_quotes():
         ("cache=null", ["cache=null", "default"]),
         ("seed=1,2", ["seed=1,2", "sweep"]),
         ("policy=fcfs,static", ["policy=fcfs,static", "sweep"]),
-        ("-m policy=fcfs,static", ["-m", "later"]),
+        ("-m policy=fcfs,static", ["-m", "twin run"]),
         ("--fast", ["--fast", "key=value"]),
         ("cache", ["cache:", "key=value"]),
         ("=3", ["=3", "key=value"]),
