@@ -13,8 +13,8 @@ from twin.sim.scenario import Scenario, play
 
 def with_rules_of(scenario: Scenario, version: str) -> Scenario:
     """The scenario under all rules of that version, whatever the file says of them; `vllm_defects` is the file's."""
-    newest = Rules()
-    rules = {name: getattr(newest, name) for name in VLLM_RULES} | DIFFERENCES[version]
+    default = Rules()
+    rules = {name: getattr(default, name) for name in VLLM_RULES} | DIFFERENCES[version]
     return replace(scenario, rules=replace(scenario.rules, **rules))
 
 

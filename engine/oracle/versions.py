@@ -1,4 +1,4 @@
-"""The versions of vLLM that the oracle knows, what each does otherwise than the newest, and which one is installed here.
+"""The versions of vLLM that the oracle knows, what each does otherwise than 0.32, and which one is installed here.
 
 The differences are named switches of ours (docs/vllm.md); a preset `system=vllm-VERSION` sets the same.
 """
@@ -15,12 +15,13 @@ OF_021 = {
     "victim_skips_next": True,
     "blank_blocks_first": False,
 }
-DIFFERENCES: dict[str, dict[str, bool]] = {  # version: the rules of `twin.core.limits.Rules` that differ from the newest's
+BASE = "0.32"  # whose rules are the defaults
+DIFFERENCES: dict[str, dict[str, bool]] = {  # version: the rules of `twin.core.limits.Rules` that differ from those of 0.32
+    "0.33": {"self_victim_ends_phase": False},
     "0.32": {},
     "0.21": OF_021,
     "0.11": OF_021 | {"scheduler_reserve_full_isl": False, "foresee_last_token": False, "abort_before_update": False},
 }
-NEWEST = "0.32"
 OPTIONS_MISSING = {"0.21": ("watermark",), "0.11": ("watermark", "enable_chunked_prefill=false")}  # what it cannot be told
 
 

@@ -49,7 +49,7 @@ def test_help_of_run_shows_groups_options_defaults_and_the_policys_parameters(ca
     monkeypatch.chdir(tmp_path)
     assert main(["run", "policy=mine", "system=textbook", "--help"]) == 0
     text = capsys.readouterr().out
-    assert "system=textbook" in text and "engine textbook vllm vllm-0.11 vllm-0.21 vllm-0.32 vllm_v0" in text
+    assert "system=textbook" in text and "engine textbook vllm vllm-0.11 vllm-0.21 vllm-0.32 vllm-0.33 vllm_v0" in text
     assert "scheduler.max_num_seqs=256" in text and "seats: how many requests may run at once" in text
     assert "scheduler.async_scheduling=false" in text
     assert "policy=mine (Mine of " in text and "Biggest first." in text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.oracle.versions import DIFFERENCES, NEWEST
+from engine.oracle.versions import BASE, DIFFERENCES
 from policies.fcfs import Fcfs
 from policies.priority import Priority
 from tests.vllm.random_scenarios import random_scenario
@@ -99,6 +99,22 @@ def test_who_comes_after_a_victim_that_had_been_passed_over() -> None:
     assert scheduled(content, victim_skips_next=True)[:4] == [*first, {"A": 1}]
 
 
+def test_who_comes_after_one_that_was_its_own_victim() -> None:
+    """In the third step L, the least urgent, needs a second block, none is free, and L itself is the victim. It stood before
+    H in the list of the running: since 0.33 H is still served."""
+    content = {
+        "cache": cache(3),
+        "policy": {"name": "priority"},
+        "requests": [
+            {"id": "L", "prompt_tokens": 3, "output_tokens": 3, "priority": 9},
+            {"id": "H", "arrival_s": 0.5, "prompt_tokens": 6, "output_tokens": 2},
+        ],
+    }
+    first = [{"L": 3}, {"L": 1, "H": 6}]
+    assert scheduled(content)[:4] == [*first, {}, {"H": 1}]
+    assert scheduled(content, self_victim_ends_phase=False)[:3] == [*first, {"H": 1}]
+
+
 def test_a_last_token_that_is_foreseen_and_one_that_is_not() -> None:
     content = {
         "cache": cache(4),
@@ -160,8 +176,8 @@ def test_fast_forward_decides_the_same_under_the_rules_of_each_version(version: 
 @pytest.mark.parametrize("version", [*DIFFERENCES, None])
 def test_the_presets_set_the_rules_of_their_version(version: str | None) -> None:
     values = compose([f"system=vllm-{version}" if version else "system=vllm"]).values
-    newest = Rules()
-    rules = {name: getattr(newest, name) for name in VLLM_RULES} | DIFFERENCES[version or NEWEST]
+    default = Rules()
+    rules = {name: getattr(default, name) for name in VLLM_RULES} | DIFFERENCES[version or BASE]
     assert {name: values[section][name] for name, section in VLLM_RULES.items()} == rules
     assert values["scheduler"]["async_scheduling"] == (version != "0.11")  # there it has to be asked for
     assert values["cache"]["enable_prefix_caching"] and values["cache"]["watermark"] == 0.0

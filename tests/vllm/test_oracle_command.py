@@ -89,7 +89,7 @@ def test_without_vllm_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, cap
 def test_a_version_that_it_does_not_know(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
     here(monkeypatch, "0.99.1+cpu")
     write(STALE)
-    assert "vLLM 0.99.1+cpu is installed; the oracle knows 0.32, 0.21, 0.11" in complaint(capsys, "one.yaml")
+    assert "vLLM 0.99.1+cpu is installed; the oracle knows 0.33, 0.32, 0.21, 0.11" in complaint(capsys, "one.yaml")
 
 
 REQUEST = {"id": "A", "prompt_tokens": 4, "output_tokens": 3}

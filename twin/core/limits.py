@@ -13,6 +13,7 @@ VLLM_RULES = {  # rules that differ between versions of vLLM (docs/vllm.md): the
     "scheduler_reserve_full_isl": "scheduler",
     "threshold_spares_lone_request": "scheduler",
     "victim_skips_next": "scheduler",
+    "self_victim_ends_phase": "scheduler",
     "foresee_last_token": "scheduler",
     "abort_before_update": "scheduler",
     "blank_blocks_first": "cache",
@@ -92,10 +93,11 @@ class Rules:
     async_scheduling: bool = False
     vllm_defects: bool = False  # a victim that gives back tokens keeps the hashes of blocks never computed (vLLM 0.32)
     pause: str = "recompute"  # what becomes of the blocks of a request that pauses
-    # As vLLM 0.32 does; older versions do otherwise.
+    # As vLLM 0.32 does; other versions do otherwise.
     scheduler_reserve_full_isl: bool = True  # an admission needs room for the whole request, not for its first chunk alone
     threshold_spares_lone_request: bool = True  # no long_prefill_token_threshold for a request that is alone
     victim_skips_next: bool = False  # ... of a walk, if the victim stood before and had been passed over
+    self_victim_ends_phase: bool = True  # those behind a request that was its own victim get nothing in that step
     foresee_last_token: bool = True  # asynchronous: no step more for a request whose last possible token is in flight
     abort_before_update: bool = True  # an abort drops the tokens of the batch that has just ended
     blank_blocks_first: bool = True  # of the freed blocks those without content are given out first, else the oldest

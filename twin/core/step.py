@@ -56,7 +56,8 @@ def walk(state: State) -> Batch:
             budget -= tokens
             position += 1
             continue
-        break  # it was its own victim: the phase ends, and those behind it get nothing
+        if state.rules.self_victim_ends_phase:
+            break  # it was its own victim: those behind it get nothing
     return complete(state, budget, given, preempted)
 
 

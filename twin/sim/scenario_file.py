@@ -141,7 +141,7 @@ def read_scenario(content: Any, where: str) -> Scenario:
 
 
 def _vllm_rules(sections: dict[str, dict[str, Any]], where: str) -> dict[str, Any]:
-    """The rules in which versions of vLLM differ; those not given are the newest's."""
+    """The rules in which versions of vLLM differ; those not given are 0.32's."""
     return {
         name: _flag(sections[section], name, f"{where}: {section}.{name}", default=True)
         for name, section in VLLM_RULES.items()
