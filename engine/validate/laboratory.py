@@ -45,11 +45,12 @@ class Played:
 
 @dataclass(frozen=True)
 class Case:
-    """A policy on a trace."""
+    """A policy on a trace. `others`: requests of another seed, for the latency model; of a file's trace the same ones."""
 
     policy: str
     trace: str
     job: Job
+    others: Trace
 
     def __str__(self) -> str:
         return f"{self.policy} on {self.trace}"
@@ -61,19 +62,23 @@ class ValidationBackend(EngineBackend):
     def __init__(self) -> None:
         super().__init__(rate_given=True)
         self.steps = StepLog()
+        self.share = 1.0  # by which the lengths of the last trace were multiplied
 
     def adapt(self, trace: Trace, config: dict[str, Any], limits: Limits) -> tuple[Trace, list[str]]:
         assert self.loaded is not None
         runner = self.make_room(limits)
         scale, budget_s = config["engine"]["scale"], config["engine"]["budget_s"]
+        self.share = 1.0
         if scale == "none" or (scale == "auto" and self.loaded.device.type != "cpu"):
             return trace, []
         if scale != "auto":
+            self.share = scale
             return with_lengths(trace, scale), [f"engine.scale={scale:g}: lengths x that"]
         self.speed = self.speed or probe(runner, limits)
         share = 1.0
         while share > SMALLEST and float(self.speed.work_s(*_lengths(trace, share)).sum()) > budget_s:
             share /= 2
+        self.share = share
         if share == 1:
             return trace, []
         note = f"scaled to this machine: lengths x {share:g}; for several validations of one trace: engine.scale={share:g}"
@@ -93,20 +98,32 @@ class Laboratory:
 
     def open(self, composed: Composed, command: str) -> Case:
         """Builds everything once. Raises `UserError` for what is wrong, before anything is measured."""
-        composed = replace(composed, values=deepcopy(composed.values))
+        own, another = (replace(composed, values=deepcopy(composed.values)) for _ in range(2))
         with users_mistakes():
-            job = build(composed, command, self.backend)
+            job = build(own, command, self.backend)
+            another.values["seed"] ^= 1
+            another.values["engine"]["scale"] = self.backend.share
+            others = build(another, command, self.backend).trace
         with naming("trace"):
             at_rate(1.0)(job.trace)
+            at_rate(1.0)(others)
         if self.reader is None:
             assert self.backend.loaded is not None
             self.reader = load_reader(self.backend.loaded.device)
-        return Case(job.config["policy"]["name"], composed.choices.get("trace", job.trace.name), job)
+        return Case(job.config["policy"]["name"], composed.choices.get("trace", job.trace.name), job, others)
 
-    def on_engine(self, case: Case, arrivals: Arrivals, skip_idle: bool = False, rows: list[Row] | None = None) -> Played:
+    def on_engine(
+        self,
+        case: Case,
+        arrivals: Arrivals,
+        skip_idle: bool = False,
+        rows: list[Row] | None = None,
+        others: bool = False,
+    ) -> Played:
         """In real time; `skip_idle` does not wait while nothing runs. `rows` takes the decisions, which costs time.
 
-        Raises KeyboardInterrupt when it is interrupted, PolicyError as a simulation does.
+        `others`: not the requests that are judged, but those that the latency model is fitted to. Raises KeyboardInterrupt
+        when it is interrupted, PolicyError as a simulation does.
         """
         assert self.reader is not None
         config = dict(case.job.config)
@@ -117,7 +134,8 @@ class Laboratory:
         if rows is not None:
             decisions = Relay()
             decisions.receiver = rows.append
-        simulation = self.backend.simulation(setup, arrivals(case.job.trace), config, decisions)
+        trace = arrivals(case.others if others else case.job.trace)
+        simulation = self.backend.simulation(setup, trace, config, decisions)
         self.reader.read()
         try:
             with uncollected():

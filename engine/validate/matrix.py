@@ -1,10 +1,11 @@
 """A validation from its first run to its last: what is played in which order, and what is known of it at any time.
 
 First each trace is played under the first policy as a burst, for the capacity. Then each case is played at each load once
-with its decisions on record, for lockstep. Then come the rounds. In each of them every trace is played under the first
-policy as a burst and at half of the capacity: to these steps the latency model is fitted, in which no run that is judged has
-any part. And every case is played at every load once, for time. So a change of the machine over the hours is in the latency
-model as it is in the runs that are judged, and in the spread of these.
+with its decisions on record, for lockstep. Then come the rounds. In each of them every case is played at every load once,
+for time; between these runs others are played, of other requests: each trace as a burst and at the loads below saturation.
+To the steps of these the latency model is fitted, in which no request that is judged has any part. So a change of the
+machine over the hours, and over the minutes of a round, is in the latency model as it is in the runs that are judged, and in
+the spread of these. Each round begins elsewhere, so that what comes first or last is not always the same load.
 
 The simulator comes last, when there is nothing left to measure.
 """
@@ -13,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.errors import EngineError
 from engine.lockstep import Difference
 from engine.validate.capacity import Capacity, capacity
-from engine.validate.comparison import Row, compare
+from engine.validate.comparison import SATURATED, Row, compare
 from engine.validate.fit import fit_runs
 from engine.validate.laboratory import Arrivals, Case, Laboratory, Played, all_at_once, at_rate
 from engine.validate.options import Options
@@ -26,7 +27,7 @@ from engine.validate.steps import Step, StepErrors, step_errors
 from twin.calibrate.steps import About
 from twin.latency.model import LatencyModel
 
-HALF = 0.5  # of the capacity: the second run that the latency model is fitted to
+HALF = 0.5  # of the capacity: the load of the fit where none is judged below saturation
 Tell = Callable[[str], None]
 
 
@@ -58,6 +59,23 @@ class Cell:
         )
 
 
+class Fit(NamedTuple):
+    """A run that the latency model is fitted to. `load` None: a burst."""
+
+    case: Case
+    load: float | None
+
+    def __str__(self) -> str:
+        return f"{self.case}, {'burst' if self.load is None else f'load {self.load:g}'}"
+
+
+def evenly(fits: Sequence[Fit], cells: Sequence[Cell]) -> list[Fit | Cell]:
+    """Both in their own order, each spread over the whole as evenly as the numbers allow; a fit comes before a cell."""
+    fit_places = [((2 * place + 1) * len(cells), 0, place) for place in range(len(fits))]
+    cell_places = [((2 * place + 1) * len(fits), 1, place) for place in range(len(cells))]
+    return [cells[place] if judged else fits[place] for _, judged, place in sorted(fit_places + cell_places)]
+
+
 @dataclass
 class Matrix:
     """All of it."""
@@ -86,12 +104,14 @@ class Matrix:
             difference, steps = self.laboratory.lockstep(cell.case, at_rate(cell.rate))
             cell.lockstep = Lockstep(steps, difference)
         for repeat in range(self.options.repeats):
-            if self.latency is None:
-                for case in self._first_of_each_trace():
-                    self._play_for_the_fit(case)
-            for cell in self.cells:
-                what = f"{cell.case}, load {cell.load:g}, run {repeat + 1} of {self.options.repeats}"
-                cell.engine.append(self._played(what, cell.case, at_rate(cell.rate)))
+            fits = self._fits_of_round(repeat) if self.latency is None else []
+            first = repeat * len(self.cells) // self.options.repeats
+            for each in evenly(fits, [*self.cells[first:], *self.cells[:first]]):
+                if isinstance(each, Fit):
+                    self._play_for_the_fit(each)
+                else:
+                    what = f"{each.case}, load {each.load:g}, run {repeat + 1} of {self.options.repeats}"
+                    each.engine.append(self._played(what, each.case, at_rate(each.rate)))
         self.complete = True
 
     @property
@@ -125,11 +145,20 @@ class Matrix:
             raise EngineError(f"{case}: none of {burst.summary['requests']} requests finished; {_why(burst)}")
         self.capacities[case.trace] = capacity(burst.record)
 
-    def _play_for_the_fit(self, case: Case) -> None:
-        half = at_rate(HALF * self.capacities[case.trace].requests_per_s)
-        for name, arrivals in (("burst", all_at_once), (f"load {HALF:g}", half)):
-            played = self._played(f"{case}, {name} for the latency model", case, arrivals, skip_idle=True)
-            self.fitted_to.append((f"{case.trace}, {name}", played.steps))
+    def _fits_of_round(self, repeat: int) -> list[Fit]:
+        """Each trace as a burst and at each load below saturation, under the policies in turn: these cost time too."""
+        loads = [load for load in self.options.loads if load < SATURATED] or [HALF]
+        fits = []
+        for trace in self.capacities:
+            cases = [case for case in self.cases if case.trace == trace]
+            for place, load in enumerate((None, *loads)):
+                fits.append(Fit(cases[(repeat + place) % len(cases)], load))
+        return fits
+
+    def _play_for_the_fit(self, fit: Fit) -> None:
+        arrivals = all_at_once if fit.load is None else at_rate(fit.load * self.capacities[fit.case.trace].requests_per_s)
+        played = self._played(f"{fit} for the latency model", fit.case, arrivals, others=True)
+        self.fitted_to.append((str(fit), played.steps))
 
     def _fitted(self) -> LatencyModel:
         config = self.cases[0].job.config
@@ -147,9 +176,9 @@ class Matrix:
         model, self.latency_file = fit_runs(self.fitted_to, about, source)
         return model
 
-    def _played(self, what: str, case: Case, arrivals: Arrivals, skip_idle: bool = False) -> Played:
+    def _played(self, what: str, case: Case, arrivals: Arrivals, others: bool = False) -> Played:
         self.tell(what)
-        played = self.laboratory.on_engine(case, arrivals, skip_idle)
+        played = self.laboratory.on_engine(case, arrivals, others=others)
         self.runs.append((what, played.foreign))
         return played
 
