@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator
-from itertools import chain, islice, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from twin.core.errors import PolicyError
@@ -106,16 +106,7 @@ class Standing:
         line = self.line
         while line and not self._lives(line[-1]):
             line.pop()
-        return (entry for entry in reversed(line) if self._lives(entry))
-
-    def last_of_all(self) -> Request:
-        """Who gives way first of all that run."""
-        self.renew()
-        places = [ranked(self.state, request) for request in self.loose()]
-        try:
-            return max(chain(places, islice(self.last_first(), 1))).request
-        except (TypeError, ValueError) as error:
-            raise do_not_compare(error) from error
+        return filter(self._lives, reversed(line))
 
     # --- how long a plan stands
 
