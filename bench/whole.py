@@ -6,8 +6,8 @@ Each timing is `python -m twin run` in a process of its own, which leaves summar
 config.yaml (with --pictures figures and report too):
 
     start-up  until it prints its first lines: everything imported, options composed, the trace made, the simulation built
-    loop      `wall_s` of summary.json: under simpy, from the first arrival to the last token, columns included
-    rest      tables, summary, files, what is printed, the end of the process
+    loop      `wall_s` of summary.json: under simpy, from the first arrival to the last token
+    rest      columns, tables, summary, files, what is printed, the end of the process
     whole     the three together, as the parent process sees it
     CPU       what the process itself computed of that, all threads: on a busy machine it says more than the clock
     peak      the largest resident set of the process, MiB
