@@ -182,6 +182,8 @@ class Decoders:
     def _buckets(self, steps: int) -> list[list[Request]]:
         """The buckets that the hand points at in the next `steps` steps."""
         hand = self.launched % self.block_size
+        if hand + steps <= self.block_size:
+            return self.ring[hand : hand + steps]
         lap = self.ring[hand:] + self.ring[:hand]
         return (lap * (steps // self.block_size + 1))[:steps]
 

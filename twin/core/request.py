@@ -69,18 +69,13 @@ class Request:
         own. `shareable_blocks`: no other request can hold the content of a block at this index or later (default: as
         many as keys). `samples`: sequences that are forked when the prompt is computed. `pauses`: see pauses.py.
         """
-        for name, tokens in (("prompt", prompt_tokens), ("output", output_tokens), ("max_tokens", max_tokens)):
-            if tokens is not None and tokens < 1:
-                raise ValueError(f"request {id}: {name} of {tokens} tokens, at least 1 is needed")
-        if samples < 1:
-            raise ValueError(f"request {id}: n={samples} samples, at least 1 is needed")
-        if pauses:
-            check_pauses(pauses, f"request {id}", samples)
+        if prompt_tokens < 1 or output_tokens < 1 or samples < 1 or pauses or max_tokens is not None:
+            check_request(id, prompt_tokens, output_tokens, max_tokens, samples, pauses)
         self.id, self.index, self.arrival_s, self.prompt_tokens = id, index, arrival_s, prompt_tokens
         self.max_tokens_given = max_tokens
         self.max_tokens = output_tokens if max_tokens is None else max_tokens
         self.stop_after = self.end_after = min(output_tokens, self.max_tokens)
-        self.pauses = tuple(pause for pause in pauses if pause[0] < self.end_after)  # those to come
+        self.pauses = pauses and tuple(pause for pause in pauses if pause[0] < self.end_after)  # those to come
         self.pauses_taken = 0
         self.resumes_s: float | None = None  # when its pause ends
         self.user, self.session, self.priority, self.deadline_s = user, session, priority, deadline_s
@@ -172,7 +167,8 @@ class Request:
         """Where it stops next: at a pause, or at its end (which may be set); pauses at or beyond the end never come."""
         if end_after is not None:
             self.end_after = end_after
-            self.pauses = tuple(pause for pause in self.pauses if pause[0] < end_after)
+            if self.pauses:
+                self.pauses = tuple(pause for pause in self.pauses if pause[0] < end_after)
         self.stop_after = self.pauses[0][0] if self.pauses else self.end_after
 
     @property
@@ -214,6 +210,19 @@ class Request:
             return len(self.host_blocks) + max(0, needed - len(self.block_table))
         hits = pool.lookup(self)
         return blocks_for(self.known_tokens, pool.block_size) - len(hits) + pool.free_among(hits)
+
+
+def check_request(
+    id: str, prompt_tokens: int, output_tokens: int, max_tokens: int | None, samples: int, pauses: tuple[Pause, ...]
+) -> None:
+    """Raises ValueError for what cannot be a request."""
+    for name, tokens in (("prompt", prompt_tokens), ("output", output_tokens), ("max_tokens", max_tokens)):
+        if tokens is not None and tokens < 1:
+            raise ValueError(f"request {id}: {name} of {tokens} tokens, at least 1 is needed")
+    if samples < 1:
+        raise ValueError(f"request {id}: n={samples} samples, at least 1 is needed")
+    if pauses:
+        check_pauses(pauses, f"request {id}", samples)
 
 
 def check_pauses(pauses: tuple[Pause, ...], where: str, samples: int = 1) -> None:

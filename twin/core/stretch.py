@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from math import inf
-from operator import mul
 from typing import TYPE_CHECKING, Any
 
 from twin.core.admission import steps_before_head_can_share
@@ -76,11 +76,11 @@ def pass_steps(state: State, steps: int, now: float) -> tuple[int, int, int]:
     asynchronous = state.rules.async_scheduling
     landing = steps - 1 if asynchronous else steps  # of those launched here
     blocks, tokens = pool.num_blocks - pool.num_free, state.held_tokens()
-    taken = [0] if pool.reserves else decoders.grow(pool, steps)
-    state.table_blocks += sum(taken)
+    taken = [0] * steps if pool.reserves else list(accumulate(decoders.grow(pool, steps)))  # by the end of each step
+    state.table_blocks += taken[-1]
     held = (
-        blocks + sum(taken[:landing]),
-        blocks * landing + sum(map(mul, taken, range(landing, 0, -1))),
+        blocks + (taken[landing - 1] if landing else 0),
+        blocks * landing + sum(taken if landing == steps else taken[:landing]),
         tokens * landing + decoders.count * landing * (landing + 1) // 2,
     )
     if decoders.sharers:
