@@ -111,6 +111,11 @@ class TokenTimes:
         }
 
 
+def throughout(value: Any, kind: Any, rows: int) -> np.ndarray:
+    """A column that says one thing, in the memory of one cell; read-only."""
+    return np.broadcast_to(np.array(value, dtype=kind), rows)
+
+
 def request_columns(table: RequestTable, trace: Workload) -> dict[str, Any]:
     """The columns of requests.parquet, stamps and counts beside what the trace asked for."""
     rows = len(trace)
@@ -120,13 +125,14 @@ def request_columns(table: RequestTable, trace: Workload) -> dict[str, Any]:
         "output_tokens": trace.output_tokens,
         "status": table.status,
         "reason": table.reason,
-        "user": trace.user if trace.user is not None else [""] * rows,
-        "session": trace.session if trace.session is not None else [""] * rows,
-        "priority": trace.priority if trace.priority is not None else np.zeros(rows, dtype=np.int64),
-        "replica": np.zeros(rows, dtype=np.int64),
-        "deadline_s": np.array(table.deadline_s),
+        "user": trace.user if trace.user is not None else throughout("", object, rows),
+        "session": trace.session if trace.session is not None else throughout("", object, rows),
+        "priority": trace.priority if trace.priority is not None else throughout(0, np.int64, rows),
+        "replica": throughout(0, np.int64, rows),
     }
-    columns |= {name: np.array(getattr(table, name)) for name in STAMPS_AND_COUNTS}
+    for name in (*STAMPS_AND_COUNTS, "deadline_s"):
+        cells = getattr(table, name)
+        columns[name] = np.frombuffer(cells, dtype=cells.typecode)  # the table's own memory
     if trace.n is not None:
         columns["n"] = trace.n
     return columns

@@ -190,10 +190,11 @@ class Simulation:
 
     def _rejections(self) -> list[str]:
         """How many were rejected, and why the first of them."""
-        table, ids = self.requests, self.trace.ids()
-        rejected = [row for row, status in enumerate(table.status) if status == REJECTED]
-        if not rejected:
+        table = self.requests
+        if REJECTED not in table.status:
             return []
+        ids = self.trace.ids()
+        rejected = [row for row, status in enumerate(table.status) if status == REJECTED]
         first = rejected[0]
         return [f"{len(rejected):,} of {len(ids):,} requests were rejected, first {ids[first]}: {table.reason[first]}"]
 

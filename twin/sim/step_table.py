@@ -26,6 +26,7 @@ PEAK = NUMBERS.index("peak_blocks")  # the largest of them; all others are as af
 FOOTING = [NUMBERS.index(name) for name in ("sequences", "waiting", "running", "swapped")]  # as the step leaves it
 PLAIN, BEFORE = WIDTH, slice(WIDTH + 1, None)  # behind the numbers: may it be joined to another; the footing it began on
 FOLD_AT = 4096  # appended rows
+MOST_NARROW = 2**31 - 1  # rows of smaller numbers are kept in half the bytes
 
 Held = tuple[int, int, int]  # while steps ran: most blocks, blocks summed over the steps, tokens likewise
 Standing = tuple[int, int, int]  # how many wait, run, are swapped
@@ -105,7 +106,9 @@ class StepTable:
         for place in SUMMED:
             rows[:, place] = np.add.reduceat(table[:, place], first)
         rows[:, PEAK] = np.maximum.reduceat(table[:, PEAK], first)
-        self.folded.append((rows[:-1, :WIDTH], start_s[first[:-1]], end_s[last[:-1]]))
+        numbers = rows[:-1, :WIDTH]
+        width = np.int32 if numbers.max(initial=0) <= MOST_NARROW else np.int64
+        self.folded.append((numbers.astype(width), start_s[first[:-1]], end_s[last[:-1]]))
         self.added = [tuple(rows[-1].tolist())]
         self.start_s, self.end_s = array("d", [start_s[first[-1]]]), array("d", [end_s[-1]])
 
@@ -116,7 +119,8 @@ class StepTable:
         open_row = [(np.array(self.added, dtype=np.int64).reshape(-1, WIDTH + 5)[:, :WIDTH], self.start_s, self.end_s)]
         parts = [*self.folded, *open_row]
         columns = {
-            name: np.concatenate([numbers[:, place] for numbers, _, _ in parts]) for place, name in enumerate(NUMBERS)
+            name: np.concatenate([numbers[:, place] for numbers, _, _ in parts], dtype=np.int64)
+            for place, name in enumerate(NUMBERS)
         }
         columns["replica"] = np.full(len(columns["repeat"]), self.replica)
         columns["step"] = np.cumsum(columns["repeat"]) - columns["repeat"] + 1
