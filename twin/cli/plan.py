@@ -10,7 +10,8 @@ from twin.cli.helptext import help_text, wants_help
 
 if TYPE_CHECKING:
     from twin.cli.machine import Machine
-    from twin.memory import Change, MemoryPlan
+    from twin.memory import MemoryPlan
+    from twin.memory.changes import Change
 
 DOES = """Calculates by vLLM's arithmetic what a model takes of a GPU's memory: weights, KV bytes of a token, KV blocks, how
 many requests run at once, whether memory or seats run out first, and what would make more fit (docs/plan.md). With
@@ -54,7 +55,7 @@ class _Asked:
 
     def __init__(self, config: dict[str, Any], served: "Machine") -> None:
         from twin.cli.machine import plan_arguments
-        from twin.memory import changes
+        from twin.memory.changes import changes
 
         given = config["plan"]
         self.seats = config["scheduler"]["max_num_seqs"]

@@ -7,7 +7,7 @@ from twin.cli.errors import UserError, naming
 from twin.cli.options import POSITIVE, SHARE, check_rules, integer, number, or_null
 
 if TYPE_CHECKING:
-    from twin.memory import KvBudget
+    from twin.memory.changes import KvBudget
 
 GIB = 2**30
 MOST_GB = 1e9
@@ -36,7 +36,8 @@ def check_plan_options(values: dict[str, Any]) -> None:
 
 def budget_plan(values: dict[str, Any], as_json: bool) -> int:
     """Prints what fits into the budget; the exit status."""
-    from twin.memory import KvBudget, model_shape
+    from twin.memory import model_shape
+    from twin.memory.changes import KvBudget
 
     given = values["plan"]
     with naming("model"):

@@ -1,18 +1,14 @@
 """Memory arithmetic: the shape of a model, the size of a GPU, and the KV blocks that fit."""
 
-from twin.memory.changes import Change, KvBudget, changes
 from twin.memory.gpu import Gpu, gpu_from
 from twin.memory.plan import MemoryPlan, activation_peak, plan_memory, requests_in, usable_blocks
 from twin.memory.shape import ModelShape, from_huggingface, model_shape, read_huggingface
 
 __all__ = [
-    "Change",
     "Gpu",
-    "KvBudget",
     "MemoryPlan",
     "ModelShape",
     "activation_peak",
-    "changes",
     "from_huggingface",
     "gpu_from",
     "model_shape",
