@@ -100,13 +100,15 @@ class TokenTimes:
         self.counts.append(count)
 
     def columns(self) -> dict[str, np.ndarray]:
-        at_s, lengths = np.array(self.at_s), np.array(self.lengths, dtype=np.int64)
-        before_s = np.empty_like(at_s)
-        before_s[1:] = at_s[:-1]
-        before_s[np.cumsum(lengths) - lengths] = np.array(self.before_s)
+        """The columns by name. A long run has some twenty million of each: no more copies of them than there must be."""
+        at_s, lengths = np.frombuffer(self.at_s, dtype=float), np.frombuffer(self.lengths, dtype=np.int64)
+        itl_s = np.empty_like(at_s)
+        itl_s[1:] = at_s[:-1]
+        itl_s[np.cumsum(lengths) - lengths] = self.before_s
+        np.subtract(at_s, itl_s, out=itl_s)
         return {
-            "itl_s": at_s - before_s,
-            "itl_count": np.repeat(np.array(self.counts, dtype=np.int64), lengths),
+            "itl_s": itl_s,
+            "itl_count": np.repeat(np.frombuffer(self.counts, dtype=np.int64), lengths),
             "itl_at_s": at_s,
         }
 
