@@ -127,9 +127,12 @@ def table(requests: int, runs: int, rates: Sequence[float], settings: Sequence[s
                 by_step.append(timing([*options, "simulate.step_by_step=true"]))
             memory = float(_of_process([sys.executable, __file__, "--memory", *options]))
             best_s, slow_s = min(forward).wall_s, min(by_step).wall_s
-            ratios = [f"{slow_s / best_s:.1f}"] + [f"{best_s / min(compiled).wall_s:.1f}"] * has_compiled
+            ratios, compiled_rate = [f"{slow_s / best_s:.1f}"], "-"
+            if has_compiled:
+                fast_s = min(compiled).wall_s
+                ratios, compiled_rate = [*ratios, f"{best_s / fast_s:.1f}"], f"{requests / fast_s:,.0f}"
             figures = [
-                f"{forward[0].steps:,}", f"{requests / min(compiled).wall_s:,.0f}" if has_compiled else "",
+                f"{forward[0].steps:,}", compiled_rate,
                 f"{requests / best_s:,.0f}",
                 f"{requests / median(each.wall_s for each in forward):,.0f}", f"{requests / slow_s:,.0f}",
                 ", ".join(ratios), f"{memory:,.0f}",

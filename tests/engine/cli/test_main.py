@@ -31,7 +31,7 @@ def test_no_command_and_an_unknown_one():
     for words, said in (((), "no command"), (("rum",), "unknown command 'rum'; did you mean run?")):
         done = as_module(*words)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr == f"engine: {said}; the commands are run, scenario, profile, check\n"
+        assert done.stderr == f"engine: {said}; the commands are run, scenario, oracle, profile, check\n"
 
 
 def test_help_is_there_without_torch():
