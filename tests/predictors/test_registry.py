@@ -162,6 +162,18 @@ def test_a_run_with_ones_own_predictor_says_which_it_was(own_folder, tmp_path, c
     assert config["provenance"]["predictor"] == find("mine").provenance()
 
 
+@pytest.mark.parametrize("policy", ["policy=srpt", "policy.victim=most_remaining"])
+def test_who_cannot_do_without_gets_the_oracle_and_the_run_says_so(own_folder, capsys, tmp_path: Path, policy: str):
+    for folder, words in (("unasked", []), ("asked", ["predictor=oracle"])):
+        assert main(["run", policy, *words, *SMALL[:-1], f"hydra.run.dir={tmp_path / folder}"]) == 0
+        noted = "needs predicted output lengths and no predictor was given: predictor=oracle" in capsys.readouterr().out
+        assert noted == (folder == "unasked")
+    configs = [yaml.safe_load((tmp_path / folder / "config.yaml").read_text()) for folder in ("unasked", "asked")]
+    assert configs[0]["predictor"] == configs[1]["predictor"] == {"name": "oracle"}
+    tables = [(tmp_path / folder / "requests.parquet").read_bytes() for folder in ("unasked", "asked")]
+    assert tables[0] == tables[1]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -18,6 +18,7 @@ from twin.cli.errors import UserError, naming
 from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
 from twin.cli.objectives import not_judged
 from twin.cli.options import check_options
+from twin.cli.oracle import with_predictor
 from twin.cli.swap_options import take_link
 from twin.cli.traits import missing_traits
 from twin.policy_assembly import Assembly, assemble, names_part
@@ -160,6 +161,8 @@ def build(composed: Composed, command: str, backend: Backend | None = None, foun
     policy = assembly.policy
     with naming("policy"):
         notes = assembly.shadowed(config["policy_path"])
+    config, told = with_predictor(config, policy, composed)
+    notes += told
     notes += not_judged(config["slo"])
     notes += _allocator(config, policy, composed)
     notes += backend.check(config, assembly)

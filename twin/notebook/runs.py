@@ -9,6 +9,7 @@ from twin.cli.compose import Composed, compose
 from twin.cli.errors import UserError, one_line
 from twin.cli.job import Job, build, command_line
 from twin.cli.options import check_options
+from twin.cli.oracle import NOTE
 from twin.cli.pool_view import PoolWatch
 from twin.cli.run import summarized
 from twin.core.errors import PolicyError
@@ -19,10 +20,6 @@ from twin.notebook.result import Run, Runs
 if TYPE_CHECKING:
     from twin.policies_registry import PolicyFile
     from twin.results.record import Record
-
-ORACLE = (
-    "policy {name} needs predicted output lengths and no predictor was given: predictor=oracle, which knows the true ones"
-)
 
 
 def run(options: Mapping[str, Any] | None = None, /, *, folder: str | Path | None = None, **keywords: Any) -> Run | Runs:
@@ -77,7 +74,7 @@ def _with_predictor(composed: Composed, words: list[str], found: "PolicyFile | N
         raise UserError(str(error)) from error
     if not needs:
         return composed, []
-    return compose([*words, "predictor=oracle"]), [ORACLE.format(name=values["policy"]["name"])]
+    return compose([*words, "predictor=oracle"]), [NOTE.format(who=f"policy {values['policy']['name']}")]
 
 
 def _several(composed: Composed, found: "PolicyFile | None", notes: list[str], folder: str | Path | None) -> Runs:
