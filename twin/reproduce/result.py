@@ -18,7 +18,7 @@ class Figure(NamedTuple):
 
 
 class Reproduction(NamedTuple):
-    """A published result that can be run again: `python -m twin reproduce NAME`. Its options are conf/experiment/NAME.yaml."""
+    """A published result that can be run again: `python -m twin reproduce NAME`. Its options: conf/experiment/NAME.yaml."""
 
     title: str
     source: str  # authors, venue and year, table or figure
