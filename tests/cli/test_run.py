@@ -239,7 +239,7 @@ def test_nothing_heavy_is_imported_before_the_first_event():
         ("latency=linear latency.base_s=-1", ["base_s", "-1"]),
         ("latency=table latency.path=nowhere", ["nowhere"]),
         ("latency.path=nowhere", ["latency.path=nowhere"]),
-        ("policy.victim=most_remaining", ["policy.victim=most_remaining", "predictor"]),
+        ("policy.victim=most_remaining predictor=none", ["policy.victim=most_remaining", "predictor"]),
         ("policy.victim=fcfs", ["policy.victim=fcfs", "victim()"]),
         ("policy.victim=lsat", ["policy.victim=lsat", "did you mean last", "longest"]),
         ("policy.victim=last,longest", ["policy.victim=last,longest", "sweep"]),
