@@ -81,7 +81,7 @@ def folders(own_folder: Path, failing: None) -> None:
         ("sampling.tempreature=1", ["sampling.tempreature", "did you mean sampling.temperature"]),
         ("policy=failing", ["policy=failing", "no certificate", "twin check policy=failing", "allow_unchecked=true"]),
         ("allow_unchecked=maybe", ["allow_unchecked=maybe", "true or false"]),
-        ("policy=srpt", ["Srpt", "predictor=oracle"]),
+        ("policy=srpt predictor=none", ["Srpt", "predictor=oracle"]),
         ("policy=fcsf", ["policy=fcsf", "did you mean fcfs"]),
         ("-m policy=fcfs,sjf", ["-m", "sweeps"]),
         ("seeds=0", ["seeds=0", "at least 1"]),
