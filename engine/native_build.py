@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from engine.errors import EngineError
+from twin import compiled
 
 BUILD_TIMEOUT_S = 600
 VERSION_TIMEOUT_S = 30
@@ -78,14 +79,12 @@ def cpu_model() -> str:
 
 def cache_folder() -> Path:
     """Where libraries are kept: twin-serving/native in the user's cache ($XDG_CACHE_HOME, by default ~/.cache)."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    folder = (Path(named) if os.path.isabs(named) else Path.home() / ".cache") / "twin-serving" / "native"
+    folder = compiled.user_cache() / "native"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the user's alone: what lies there is run
     except OSError as error:
         raise EngineError(f"cannot make {folder} for built libraries ({error.strerror}); set XDG_CACHE_HOME") from error
-    about = folder.stat()
-    if about.st_uid != os.getuid() or about.st_mode & 0o022:
+    if not compiled.is_own(folder):
         raise EngineError(f"{folder}: others than you can write there, and what lies there is run; set XDG_CACHE_HOME")
     return folder
 

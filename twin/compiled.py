@@ -41,11 +41,15 @@ def source_of(module: str) -> Path:
     return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 
+def user_cache() -> Path:
+    """The project's folder in the user's cache ($XDG_CACHE_HOME, by default ~/.cache), for all that is compiled here."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(named) if os.path.isabs(named) else Path.home() / ".cache") / "twin-serving"
+
+
 def folder() -> Path:
     """Where the compiled forms of several states of the sources lie."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    cache = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
-    return cache / "twin-serving" / "compiled"
+    return user_cache() / "compiled"
 
 
 def key() -> str:
