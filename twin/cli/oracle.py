@@ -9,11 +9,16 @@ if TYPE_CHECKING:
 NOTE = "{who} needs predicted output lengths and no predictor was given: predictor=oracle, which knows the true ones"
 
 
+def none_chosen(config: dict[str, Any], composed: "Composed") -> bool:
+    """Nobody said which predictor. `predictor=none` is a choice too."""
+    return config["predictor"]["name"] == "none" and not (composed.given("predictor") or composed.given("predictor.name"))
+
+
 def with_predictor(config: dict[str, Any], policy: "Policy", composed: "Composed") -> tuple[dict[str, Any], list[str]]:
-    """The configuration with the oracle where it is needed, and what to say of it. `predictor=none` is a choice too."""
+    """The configuration with the oracle where it is needed, and what to say of it."""
     from twin.policy_parts import members_of
 
-    if config["predictor"]["name"] != "none" or composed.given("predictor") or composed.given("predictor.name"):
+    if not none_chosen(config, composed):
         return config, []
     who = next((who for who, member in members_of(policy) if member.needs_prediction), None)
     if who is None:

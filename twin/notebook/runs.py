@@ -9,7 +9,7 @@ from twin.cli.compose import Composed, compose
 from twin.cli.errors import UserError, one_line
 from twin.cli.job import Job, build, command_line
 from twin.cli.options import check_options
-from twin.cli.oracle import NOTE
+from twin.cli.oracle import NOTE, none_chosen
 from twin.cli.pool_view import PoolWatch
 from twin.cli.run import summarized
 from twin.core.errors import PolicyError
@@ -66,7 +66,7 @@ def _with_predictor(composed: Composed, words: list[str], found: "PolicyFile | N
     from twin.policy_parameters import PolicyFileError
 
     values = composed.values
-    if composed.given("predictor") or composed.given("predictor.name") or values["predictor"]["name"] != "none":
+    if not none_chosen(values, composed):
         return composed, []
     try:
         needs = (found or find(str(values["policy"]["name"]), values["policy_path"])).policy.needs_prediction
