@@ -20,12 +20,15 @@ class Orca(Policy):
             max: `model.max_model_len`; it needs to know nothing.
             pow2: the prompt and the next power of two of the predicted output (25 tokens: 32).
             oracle: the prompt and the predicted output, less the last token, whose KV is never written.
+        buddy: round what is set aside up to a power of two (at most `model.max_model_len`), as the buddy allocator does
+            that the PagedAttention paper takes for Orca's.
     """
 
     allocator = "contiguous"
 
-    def __init__(self, reserve: Literal["max", "pow2", "oracle"] = "max") -> None:
-        self.reserve = {"max": None, "pow2": power_of_two, "oracle": exact}[reserve]
+    def __init__(self, reserve: Literal["max", "pow2", "oracle"] = "max", buddy: bool = False) -> None:
+        wanted = {"max": None, "pow2": power_of_two, "oracle": exact}[reserve]
+        self.reserve = rounded_up(wanted) if buddy and wanted else wanted
         self.needs_prediction = reserve != "max"
         self.plan_number = 0  # of the plan in which it was asked last
         self.budget = 0  # tokens of that plan that are left for whole prompts
@@ -49,8 +52,16 @@ class Orca(Policy):
 
 
 def power_of_two(request, view):
-    return request.prompt_tokens + (1 << (ceil(request.predicted_output) - 1).bit_length())
+    return request.prompt_tokens + next_power_of_two(ceil(request.predicted_output))
 
 
 def exact(request, view):
     return request.prompt_tokens + ceil(request.predicted_output) - 1
+
+
+def rounded_up(wanted):
+    return lambda request, view: next_power_of_two(wanted(request, view))
+
+
+def next_power_of_two(tokens):
+    return 1 << (tokens - 1).bit_length()

@@ -40,6 +40,22 @@ def test_the_next_power_of_two(output, reserved):
     assert len(steps[0]["block_tables"]["A"]) == 1 + reserved
 
 
+@pytest.mark.parametrize(
+    ("reserve", "prompt", "output", "reserved"),
+    [
+        ("oracle", 10, 24, 64),  # 33 tokens
+        ("oracle", 10, 23, 32),  # 32 tokens
+        ("pow2", 10, 25, 64),  # 10 + 32 = 42 tokens
+        ("pow2", 60, 20, 100),  # 60 + 32 = 92 tokens, so 128: more than a request can become
+        ("max", 10, 24, 100),
+    ],
+)
+def test_a_buddy_allocator_hands_out_powers_of_two(reserve, prompt, output, reserved):
+    policy = {"name": "orca", "reserve": reserve, "buddy": True}
+    steps, _ = played(policy, [request("A", prompt, output)], 100, 1, max_model_len=100, predictor="oracle")
+    assert len(steps[0]["block_tables"]["A"]) == reserved
+
+
 def test_only_predictions_are_asked_for_that_are_used():
     assert not Orca().needs_prediction
     assert Orca("pow2").needs_prediction and Orca("oracle").needs_prediction
