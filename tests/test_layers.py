@@ -79,6 +79,7 @@ ALLOWED = {  # package: what else of the project it may import, by prefix (its o
     ),
     "twin/cli": ("twin", "traces"),
     "twin/notebook": ("twin",),
+    "twin/reproduce": ("twin",),
     "engine": ("twin", "traces"),
 }
 STANDARD_LIBRARY_ONLY = ("twin/policy.py", "twin/core", "policies", "twin/nearest.py", "twin/cli/main.py")

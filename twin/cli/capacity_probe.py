@@ -1,7 +1,5 @@
 """The simulations behind a search for the capacity: the same run at another rate, with every seed."""
 
-import multiprocessing
-import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,6 +14,7 @@ from twin.capacity.search import OutOfTime
 from twin.cli.compose import Composed
 from twin.cli.errors import UserError
 from twin.cli.job import Job, build
+from twin.cli.processes import processes
 from twin.core.errors import PolicyError
 
 
@@ -110,24 +109,11 @@ class Prober:
         if self.jobs == 1:
             yield
             return
-        others = set(multiprocessing.active_children())
-        context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(self.jobs, context, _quiet)
-        done = False
         try:
-            yield
-            done = True
+            with processes(self.jobs) as self._pool:
+                yield
         finally:
-            pool, self._pool = self._pool, None
-            if not done:  # what they are at is of no use any more
-                for child in set(multiprocessing.active_children()) - others:
-                    child.terminate()
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _quiet() -> None:
-    """Ctrl-C goes to all processes of a terminal: the one that started these answers it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self._pool = None
 
 
 def own_rate(job: Job) -> float:

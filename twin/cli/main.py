@@ -28,6 +28,7 @@ COMMANDS = {  # name: (module, what it does)
     "compile": ("twin.cli.compile", "the core as machine code: the same results, sooner"),
     "plan": ("twin.cli.plan", "memory and concurrency of a model on a GPU"),
     "report": ("twin.cli.report", "a page of figures and tables over a run or a sweep"),
+    "reproduce": ("twin.cli.reproduce", "a published result, theirs and ours, with a verdict"),
     "validate": ("engine.validate.command", "the simulator against the real engine: decisions and times"),
 }
 ALIASES = {"-h": "--help", "help": "--help", "-V": "--version", "version": "--version"}
