@@ -133,6 +133,10 @@ def test_distributions_need_no_quotes():
         ("+cache.blocksize=1", ["cache.blocksize: no such option; did you mean cache.block_size"]),
         ("++swap.latency={a:1}", ["swap.latency: no such option"]),
         ("+mine.note=x", ["mine.note: no such option"]),
+        ("experiment=seats_and_budget", ["experiment: no such option", "scheduler"]),  # a group of conf/ of another command
+        ("+experiment=seats_and_budget", ["experiment: no such option", "scheduler"]),
+        ("capacity=default", ["capacity: no such option", "scheduler"]),
+        ("hydra=default", ["hydra: no such option", "scheduler"]),
         ("hydra.run.dir=", ["hydra.run.dir: empty"]),
         ("hydra.run.dir=null", ["hydra.run.dir=null"]),
         ("cache.num_gpu_blocks=100000000000", ["cache.num_gpu_blocks=100000000000", "at most 134,217,728"]),

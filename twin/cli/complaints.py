@@ -32,18 +32,21 @@ def refuse_odd(typed: str, for_hydra: str) -> None:
 
 
 def refuse_additions(typed: list[str], for_hydra: list[str], made: HydraValues, root: str) -> None:
-    """Refuses `+key=value` and `++key=value` where no option is called so: Hydra would add what nothing ever reads.
+    """Refuses `+key=value` and `++key=value` where no option or group is called so: Hydra would add what nothing ever reads.
 
     A policy's or predictor's own parameters are not among them: it knows its own. Raises `UserError`.
     """
     added = [key_of(word) for word in typed if word.startswith("+")]
     own = ("policy.", "predictor.", "hydra.", "hydra/")
-    added = [key.partition("@")[0] for key in added if not is_group(key) and not key.startswith(own)]
+    added = [key.partition("@")[0] for key in added if not key.startswith(own)]
     if not added:
         return
     kept = [word for word in for_hydra if not word.startswith("+")]
-    known = set(flat(hydra_values(kept, root).values))
+    without = hydra_values(kept, root)
+    known = set(flat(without.values))
     for key in added:
+        if is_group(key) and key in without.choices:
+            continue
         extra = [name for name in flat(made.values) if name == key or name.startswith(f"{key}.")]
         if any(name not in known for name in extra):
             raise UserError(_unknown_option(key, kept, root))
@@ -68,8 +71,8 @@ def _missing_choice(file: str, options: list[str]) -> str:
 
 
 def _unknown_option(key: str, overrides: list[str], root: str) -> str:
-    chosen = [text for text in overrides if is_group(text.partition("=")[0])]
-    made = hydra_values(chosen, root)
+    groups = hydra_values([], root).choices  # conf/ has others, of other commands
+    made = hydra_values([text for text in overrides if text.partition("=")[0] in groups], root)
     known = list(flat(made.values))
     if key in known:
         return f"~{key}: null already, there is nothing to delete"
