@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from twin.cli.capacity_axes import axes_of
 from twin.cli.errors import UserError
 from twin.cli.sweep_axes import axes, grid
 from twin.cli.sweep_names import folder_names
@@ -94,3 +95,30 @@ def test_folders_are_named_after_what_is_swept_and_differ():
     assert (plain, nothing) == ("trace.rate=1", "all")
     assert slashed.startswith("trace.path=a_b-") and asked.startswith("trace.path=a_b-") and slashed != asked
     assert len(long) < 140
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("range(0,inf)", "finite numbers"),
+        ("range(nan,1)", "finite numbers"),
+        ("range(0,1,nan)", "finite numbers"),
+        ("range(1,2,0)", "a step that is not 0"),
+        ("range(1,1e300)", "more than a trillion values"),
+        ("range(0,1,1e-300)", "more than a trillion values"),
+        ("range(1e308,-1e308,-1)", "so many values"),
+        ("range(0,1000000)", "1,000,000 values"),
+        ("range(4,4)", "there is no value"),
+        ("range(4,1)", "there is no value"),
+    ],
+)
+@pytest.mark.parametrize("read", [axes, lambda words: axes_of(["-m", *words])])
+def test_a_range_that_is_none_is_refused_before_it_is_counted_out(value, said, read):
+    with pytest.raises(UserError, match=said) as caught:
+        read([f"trace.rate={value}"])
+    assert str(caught.value).startswith(f"trace.rate={value}: ")
+
+
+def test_a_search_for_the_best_setting_takes_a_glob_too():
+    (axis,), _ = axes_of(["-m", "policy=glob([sj*,srp*])"])
+    assert axis.values == ("sjf", "srpt")

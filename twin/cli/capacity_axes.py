@@ -4,8 +4,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from twin.cli.errors import UserError, one_line
+from twin.cli.errors import UserError
 from twin.cli.quoting import OVERRIDE, UNQUOTED, elements
+from twin.cli.sweep_axes import matching
+from twin.cli.sweep_values import values_of
 
 MULTIRUN = ("-m", "--multirun")
 MOST = 10_000  # settings
@@ -32,7 +34,7 @@ def axes_of(words: Iterable[str]) -> tuple[list[Axis], list[str]]:
     axes: list[Axis] = []
     rest: list[str] = []
     for word in (word for word in words if word not in MULTIRUN):
-        axis = _axis(word)
+        axis = _axis(word, words)
         if axis is None:
             rest.append(word)
             continue
@@ -46,7 +48,7 @@ def axes_of(words: Iterable[str]) -> tuple[list[Axis], list[str]]:
     return axes, rest
 
 
-def _axis(word: str) -> Axis | None:
+def _axis(word: str, words: list[str]) -> Axis | None:
     match = OVERRIDE.fullmatch(word)
     if match is None or match["key"].startswith("hydra"):
         return None
@@ -55,6 +57,7 @@ def _axis(word: str) -> Axis | None:
         parts = elements(value) if value and value[0] not in "'\"" else [value]
         return Axis(key, _distinct(word, parts)) if len(parts) > 1 else None
     from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import Glob
     from hydra.errors import HydraException
 
     try:
@@ -65,10 +68,9 @@ def _axis(word: str) -> Axis | None:
         return None
     if override.is_interval_sweep():
         return Axis(key, between=_ends(word, value))
-    try:
-        return Axis(key, _distinct(word, list(override.sweep_string_iterator())))
-    except (HydraException, ValueError, TypeError) as error:
-        raise UserError(f"{word}: {one_line(str(error))}") from error
+    if isinstance(pattern := override.value(), Glob):
+        return Axis(key, _distinct(word, matching(word, key, pattern, words)))
+    return Axis(key, _distinct(word, values_of(word, override, MOST)))
 
 
 def _ends(word: str, value: str) -> tuple[float, float]:
@@ -84,9 +86,6 @@ def _ends(word: str, value: str) -> tuple[float, float]:
 
 
 def _distinct(word: str, values: list[str]) -> tuple[str, ...]:
-    values = [str(value) for value in values]
-    if not values or "" in values:
+    if "" in values:
         raise UserError(f"{word}: a value of the list is missing")
-    if len(values) > MOST:
-        raise UserError(f"{word}: {len(values):,} values; there may be at most {MOST:,}")
     return tuple(dict.fromkeys(values))

@@ -14,6 +14,7 @@ from twin.cli.compose import NAMED_BY_FILE
 from twin.cli.errors import UserError, naming
 from twin.cli.groups import choices, is_group
 from twin.cli.quoting import OVERRIDE, UNQUOTED, elements, key_of
+from twin.cli.sweep_values import values_of
 
 SWEEPS = re.compile(r"(range|glob)\(.*\)", re.DOTALL)  # of Hydra, where a bracket otherwise means a distribution
 MOST_JOBS = 100_000
@@ -97,22 +98,20 @@ def _by_hydra(word: str, key: str, value: str, words: Sequence[str]) -> Axis:
 
     try:
         override = OverridesParser.create().parse_override(f"value={value}")
-        listed = override.is_discrete_sweep() and not isinstance(override._value, Glob)
-        values = list(override.sweep_string_iterator()) if listed else []
     except (HydraException, ValueError, RecursionError, OverflowError):
         return Axis(key, (value,), False)  # said in full, and in one place, when it is composed
     if not override.is_sweep_override():
         return Axis(key, (value,), False)
     if override.is_interval_sweep():
         raise UserError(f"{word}: an interval has no end of values; give a list, or range(first,last,step)")
-    if isinstance(override._value, Glob):
-        values = _matching(word, key.lstrip("+"), override._value, words)
-    if not values:
-        raise UserError(f"{word}: there is no value in it")
+    if isinstance(pattern := override.value(), Glob):
+        values = matching(word, key.lstrip("+"), pattern, words)
+    else:
+        values = values_of(word, override, MOST_JOBS)
     return Axis(key, tuple(dict.fromkeys(values)), True)
 
 
-def _matching(word: str, option: str, pattern: "object", words: Sequence[str]) -> list[str]:
+def matching(word: str, option: str, pattern: "object", words: Sequence[str]) -> list[str]:
     """The names of a group, or of the files of policies or predictors, that a glob means."""
     there = _names(option, words)
     if not there:
