@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 RAY = "twin.sweep.ray_launcher.RayLauncher"
+SLURM = "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"
 DIED = "its process died (killed, perhaps for lack of memory)"
 SILENT = "it ended without a result"
 
@@ -25,7 +26,7 @@ Launch = Callable[[Sequence[Unit]], bool]  # False when the workers broke
 
 
 def launcher(config: "DictConfig", folder: Path, task: Callable[[Any], Any]) -> Launch:
-    """What launches units as `config` (Hydra's, composed for a multirun) says. Raises ValueError, ImportError.
+    """What launches units as `config` (Hydra's, composed for a multirun) says. Raises ValueError.
     The launch itself raises ValueError where nothing can be begun, LostError.
 
     `task` is called in the worker, with Hydra's configuration of the job; it must be importable by name.
@@ -46,6 +47,10 @@ def launcher(config: "DictConfig", folder: Path, task: Callable[[Any], Any]) -> 
         made: Any = RayLauncher(**{str(key): value for key, value in options.items() if key != "_target_"})
         made.setup(hydra_context=context, task_function=task, config=config)
     else:
+        if config.hydra.launcher["_target_"] == SLURM:
+            from twin.sweep.slurm_queue import watch_without_accounting
+
+            watch_without_accounting()
         made = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=task, config=config)
 
     def launch(units: Sequence[Unit]) -> bool:
