@@ -22,12 +22,17 @@ DOES = """Plays a trace on the real engine and in the simulator. Given the engin
 the engine did, step by step; by a latency model fitted to the engine (or latency.path=FILE) its TTFT, TPOT, E2E and
 throughput must be those of the engine at several loads, each within a tolerance of its own (docs/validate.md)."""
 EXAMPLE = "python -m twin validate policy=fcfs trace=chat model=small engine.threads=1 validate.loads=0.7"
+VLLM = "engine=vllm"  # not our engine, but a real vLLM: a command of its own
 ROOT = "validate"  # the file of conf/ that says what it is made of
 DONE, FAILED = 0, 1
 
 
 def main(words: list[str]) -> int:
     """Composes, opens all cases, claims the folder, plays, saves; returns the exit status."""
+    if VLLM in words:
+        from engine.ground_truth.command import main as against_vllm
+
+        return against_vllm(words)
     if wants_help(words):
         print(help_text("validate", DOES, EXAMPLE, words, root=ROOT), end="")
         return DONE

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from engine.validate.matrix import Cell
 from engine.validate.steps import REGIONS, Step, comparable, residuals
 from twin.latency.model import LatencyModel
 from twin.results import style
@@ -22,6 +21,24 @@ if TYPE_CHECKING:
 
 COLOURS = (style.BLUE, style.GREEN, style.ORANGE, style.RED, style.GREY)
 MOST_POINTS = 4000
+
+
+class Run(Protocol):
+    """One half's."""
+
+    @property
+    def record(self) -> Record: ...
+
+
+class Cell(Protocol):
+    """A case at a load: the engine's runs, and the simulator's; requests in the same order."""
+
+    @property
+    def load(self) -> float: ...
+    @property
+    def engine(self) -> Sequence[Run]: ...
+    @property
+    def simulated(self) -> Run | None: ...
 
 
 def parity_figure(cells: Sequence[Cell]) -> Figure:
@@ -61,7 +78,7 @@ def _scatter(panel: Axes, cell: Cell, key: str, factor: float, colour: str) -> t
     engine = np.mean([run.record.requests[key] for run in cell.engine], axis=0) * factor
     simulator = cell.simulated.record.requests[key] * factor
     both = ~np.isnan(engine) & ~np.isnan(simulator)
-    panel.plot(engine[both], simulator[both], ".", markersize=4, color=colour, alpha=0.6, label=f"{cell.load:g}")
+    panel.plot(engine[both], simulator[both], ".", markersize=4, color=colour, alpha=0.6, label=f"{cell.load:.3g}")
     values = np.concatenate((engine[both], simulator[both]))
     return (float(values.min()), float(values.max())) if len(values) else ()
 
@@ -103,7 +120,7 @@ def load_figure(cells: Sequence[Cell]) -> Figure:
     for column, cell in enumerate(cells):
         assert cell.simulated is not None
         queue, memory = axes[0][column], axes[1][column]
-        style.title(queue, f"load {cell.load:g}")
+        style.title(queue, f"load {cell.load:.3g}")
         style.label(memory, "time (s)")
         for record, colour, name in (
             (cell.engine[0].record, style.BLUE, "engine"),

@@ -11,13 +11,16 @@ from engine.errors import EngineError
 from engine.validate.steps import Step, comparable
 from twin.calibrate.calibration import calibrate
 from twin.calibrate.steps import RUN, About, Steps
+from twin.calibrate.terms import OPTIONAL, Term
 from twin.latency.fitted import FittedLatency
 
 
-def fit_runs(runs: Sequence[tuple[str, Sequence[Step]]], about: About, source: str) -> tuple[FittedLatency, dict[str, Any]]:
+def fit_runs(
+    runs: Sequence[tuple[str, Sequence[Step]]], about: About, source: str, optional: Sequence[Term] = OPTIONAL
+) -> tuple[FittedLatency, dict[str, Any]]:
     """A model of the steps of these runs, (name, steps) each, and the content of its file; `about` the engine.
 
-    Raises `EngineError` where they are too few.
+    `optional`: the terms that it may have beside those of every fit. Raises `EngineError` where they are too few.
     """
     parts = [comparable(steps) for _, steps in runs]
     known = [step for part in parts for step in part]
@@ -33,7 +36,7 @@ def fit_runs(runs: Sequence[tuple[str, Sequence[Step]]], about: About, source: s
         about=about,
     )
     try:
-        made = calibrate(table)
+        made = calibrate(table, optional=optional)
     except ValueError as error:
         raise EngineError(f"latency: {error}; give more requests, or a fitted model: latency.path=FILE") from error
     content = made.content({"model": about.model, "gpu": about.gpu, "source": source})

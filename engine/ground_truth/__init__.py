@@ -1,0 +1,1 @@
+"""Ground truth: runs of a real vLLM, with every step on record, and how far the simulator is from them."""
