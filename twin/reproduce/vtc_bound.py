@@ -92,10 +92,11 @@ def services(simulated: "Run") -> Services:
     got = {}
     for user in (FEW, MANY):
         got[user] = np.zeros(int(within.sum()))
-        for row in table[(table.user == user) & table.first_token_s.notna()].itertuples():
-            first = taken[np.searchsorted(ends_s, row.first_token_s - 1e-9)]
-            tokens = np.clip(taken[within] - first + 1, 0, row.generated_tokens)
-            got[user] += PROMPT_WEIGHT * row.prompt_tokens * (tokens > 0) + OUTPUT_WEIGHT * tokens
+        rows = table[(table.user == user) & table.first_token_s.notna()]
+        firsts = taken[np.searchsorted(ends_s, rows.first_token_s.to_numpy() - 1e-9)]
+        for first, prompt, outputs in zip(firsts, rows.prompt_tokens.tolist(), rows.generated_tokens.tolist(), strict=True):
+            tokens = np.clip(taken[within] - first + 1, 0, outputs)
+            got[user] += PROMPT_WEIGHT * prompt * (tokens > 0) + OUTPUT_WEIGHT * tokens
         got[user] -= got[user][0]
     difference = got[FEW] - got[MANY]
     return Services(int(got[FEW][-1]), int(got[MANY][-1]), int(difference.max() - difference.min()))
