@@ -34,7 +34,8 @@ def run(experiment: Experiment) -> list[Figure]:
 def figures_of(experiment: Experiment, data: str) -> list[Figure]:
     """One data set's."""
     published, values = experiment.published[data], experiment.values
-    lengths = lengths_of(*values["mean_tokens"][data], values["requests"][data], values["seed"])
+    prompt_mean, output_mean = values["mean_tokens"][data]
+    lengths = lengths_of(prompt_mean, output_mean, values["requests"][data], values["seed"])
     block_size = values["block_size"]
     draws = np.random.default_rng(values["seed"])
     figures: list[Figure] = []
