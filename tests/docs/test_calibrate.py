@@ -8,6 +8,10 @@ import yaml
 from tests.docs.pages import page
 from twin.calibrate.profile import OWN
 from twin.calibrate.readers.step_tables import VLLM_LOG
+from twin.calibrate.requests.command import OWN as OF_REQUESTS
+from twin.calibrate.scrapes.exposition import COUNTERS
+from twin.calibrate.server.findings import LOOKED_FOR
+from twin.calibrate.server.startup_log import PRESETS
 from twin.latency.fitted import COEFFICIENTS
 from twin.latency.make import fitted_folder
 
@@ -34,6 +38,17 @@ def test_the_errors_against_runs_that_were_not_fitted_are_those_of_the_files():
         ):
             if key in error:
                 assert told[f"`{path.stem}`, {what}"] == f"{error[key]['tpot_mape']:.1f}"
+
+
+def test_every_option_of_a_request_log_and_all_that_is_read_of_a_server_is_explained():
+    text = page("calibrate_requests")
+    for option in OF_REQUESTS:
+        assert f"{option}=" in text
+    for option in LOOKED_FOR:
+        assert f"`{option}`" in text or f"`{option.split('.')[0]}.*`" in text
+    for counter in COUNTERS:
+        assert f"`{counter}`" in text or counter.startswith("prefix_cache"), counter
+    assert all(f"-{major}.{minor}`" in text for major, minor in PRESETS)
 
 
 def test_every_option_and_every_term_is_explained():

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from twin.calibrate.server.findings import Server
+
 
 @dataclass(frozen=True)
 class Options:
@@ -15,5 +17,6 @@ class Options:
 
     own: Mapping[str, str]  # the options of OWN as they were typed, or their defaults
     values: Mapping[str, Any]  # the composed configuration: model, gpu, parallel, scheduler, cache, latency, seed ...
-    given: frozenset[str]  # keys that the command line sets itself, "model" or "scheduler.max_num_seqs"
+    given: frozenset[str]  # keys that the command line or the server sets, "model" or "scheduler.max_num_seqs"
     command: str  # to paste into a shell again
+    server: Server = Server()  # what of `values` is from the server's own words

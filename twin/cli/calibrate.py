@@ -31,14 +31,24 @@ def main(words: list[str]) -> int:
     for word in rest:
         _check(word, command)
     from twin.calibrate.options import Options
+    from twin.calibrate.server.findings import Server
     from twin.cli.job import command_line
     from twin.cli.options import check_options
 
     composed = compose(rest)
     check_options(composed.values)
-    given = frozenset(str(key) for word in rest if (key := key_of(word)))
-    defaults = {name: default for name, (default, _) in command.OWN.items()}
-    options = Options(defaults | own, composed.values, given, command_line("calibrate", words))
+    own = {name: default for name, (default, _) in command.OWN.items()} | own
+    server = Server()
+    if own.get("served") or own.get("metrics"):
+        from twin.calibrate.server.reading import read_server
+
+        typed_values = {key_of(word): word.partition("=")[2] for word in rest}
+        with naming("served" if own["served"] else "metrics"):
+            server = read_server(own["served"], own["metrics"], typed_values, composed.values["cache"]["block_size"])
+        composed = compose([*server.words, *rest])
+        check_options(composed.values)
+    given = frozenset(key for word in (*server.words, *rest) if (key := key_of(word)))
+    options = Options(own, composed.values, given, command_line("calibrate", words), server)
     with naming(typed[0]):
         return int(command.main(options))
 

@@ -19,6 +19,9 @@ from twin.calibrate.requests.reading import read_log
 from twin.calibrate.requests.report import Account, doubts, markdown, summary
 from twin.calibrate.requests.search import Problem
 from twin.calibrate.requests.system import Hardware, hardware, served
+from twin.calibrate.scrapes.alignment import aligned
+from twin.calibrate.scrapes.compare import compare
+from twin.calibrate.scrapes.reading import read_scrapes
 
 if TYPE_CHECKING:
     from twin.calibrate.options import Options
@@ -35,6 +38,15 @@ OWN = {  # option: (its default as text, what it is)
     ),
     "prompts": ("", "JSONL with the token ids of each prompt, in the log's order, where prefixes are shared"),
     "tables": ("", "folder of measured kernels (dense.csv, per_sequence.csv, attention.csv) to build on"),
+    "served": (
+        "",
+        "the server's start-up log, or a scrape of its /metrics: system and limits are taken from it (yours count before)",
+    ),
+    "metrics": (
+        "",
+        "scrapes of its /metrics over that time: a file, a folder, or a Prometheus range query's JSON; the simulator's "
+        "rates, cache use, preemptions and histograms are compared with theirs",
+    ),
     "terms": ("all", "terms to fit, constant,mixed say; the others stay at what is known of them beforehand"),
     "holdout": ("half", "half: errors on the second half by a fit to the first; none: no held-out errors"),
     "cold": ("5", "so many first requests load the system and are not fitted: they warm the server up"),
@@ -62,17 +74,20 @@ def main(options: Options) -> int:
     if not Path(own["to"]).parent.is_dir():
         raise ValueError(f"to={own['to']}: no such folder: {Path(own['to']).parent}")
     log = read_log(Path(own["requests"]), own["columns"], Path(own["prompts"]) if own["prompts"] else None)
+    if server := options.server.told(options.values):
+        print("\n".join(["from the server's own words:", *(f"  {line}" for line in server), ""]), flush=True)
     account, content = carry_out(options, log)
     print("\n".join(summary(account)))
     written = write(Path(own["to"]), content, account)
-    print(f"written to {' and '.join(map(str, written))}; use it with {use(account, written[0], own['tables'])}", flush=True)
+    print(f"written to {' and '.join(map(str, written))}; use it with {use(account, written[0], options)}", flush=True)
     return 0
 
 
-def use(account: Account, path: Path, tables: str) -> str:
+def use(account: Account, path: Path, options: Options) -> str:
     """The options that bring the calibration into a run."""
-    calibration = account.calibration
+    calibration, tables = account.calibration, options.own["tables"]
     pool = f" cache.num_gpu_blocks={calibration.pool.blocks}"
+    pool += "".join(f" {word}" for word in options.server.words if not word.startswith("cache.num_gpu_blocks="))
     words = f"latency=fitted latency.path={path}{pool}"
     if tables:
         scale, constant, mixed, *rest = calibration.theta
@@ -85,6 +100,8 @@ def use(account: Account, path: Path, tables: str) -> str:
 def carry_out(options: Options, log: RequestLog) -> tuple[Account, dict[str, Any]]:
     """The calibration, what is to be told of it, and the latency file's content."""
     own, machine = options.own, hardware(options)
+    scrapes = read_scrapes(Path(own["metrics"])) if own["metrics"] else None
+    alignment = None if scrapes is None else aligned(log, scrapes)
     basis, prior = basis_and_prior(own, machine, log)
     system, blocks = served(options, log, machine)
     rows = fitted_rows(log, int(own["cold"]))
@@ -109,9 +126,16 @@ def carry_out(options: Options, log: RequestLog) -> tuple[Account, dict[str, Any
         notes.append(f"the file's terms give the kernel tables' steps to {100 * content.off:.2f} % (root mean square)")
     if held_out and near and near.blocks != calibration.pool.blocks:
         notes.append(f"the first half alone gives a pool of {near.blocks:,} blocks")
+    scraped = None
+    if scrapes is not None and alignment is not None:
+        outcome = calibration.problem.served.outcome(basis.latency(calibration.theta))
+        scraped = compare(scrapes, log, alignment, outcome)
+        notes += scraped.notes
     told_of = f"{log.source}: {len(log):,} requests, {len(rows):,} fitted, {np.nanmax(log.finish_s):,.1f} s"
     seen = content.values["range"]
-    return Account(told_of, calibration, unknown, told, held_out, seen, notes, options.command), content.values
+    server = tuple(options.server.told(options.values))
+    account = Account(told_of, calibration, unknown, told, held_out, seen, notes, options.command, scraped, server)
+    return account, content.values
 
 
 def basis_and_prior(own: Mapping[str, str], machine: Hardware | None, log: RequestLog) -> tuple[Basis, Prior]:

@@ -34,6 +34,7 @@ class RequestLog:
     finish_s: np.ndarray
     prompt_ids: Sequence[Sequence[int]] | None = None
     notes: list[str] = field(default_factory=list)
+    start_s: float = 0.0  # the first arrival on the clock of the file
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -79,7 +80,9 @@ def make_log(
     stamps = {name: values[name][order] - start_s for name in STAMPS}
     lengths = {name: values[name][order].astype(np.int64) for name in ("prompt_tokens", "output_tokens")}
     contents = None if prompt_ids is None else [prompt_ids[row] for row in order]
-    log = RequestLog(source, [ids[row] for row in order], **lengths, **stamps, prompt_ids=contents, notes=notes)
+    log = RequestLog(
+        source, [ids[row] for row in order], **lengths, **stamps, prompt_ids=contents, notes=notes, start_s=float(start_s)
+    )
     fitted = int(log.stamped.sum())
     if fitted < FEWEST:
         raise ValueError(

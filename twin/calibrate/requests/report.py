@@ -10,6 +10,8 @@ import numpy as np
 from twin.calibrate.requests.doubt import Doubt
 from twin.calibrate.requests.errors import MAKESPAN_TARGET, METRICS, TARGETS, Errors
 from twin.calibrate.requests.fit import Calibration, Foretold
+from twin.calibrate.scrapes.compare import Comparison
+from twin.calibrate.scrapes.told import apart_rows, figure_rows, heading, share_rows
 
 Rows = list[tuple[str, ...]]
 UNITS = {
@@ -38,6 +40,8 @@ class Account:
     ranges: dict[str, list[int]]
     notes: list[str]
     command: str
+    scraped: Comparison | None = None  # the server's own figures, and the calibrated simulator's
+    server: tuple[str, ...] = ()  # what was taken from the server's own words, a line each
 
 
 def summary(account: Account) -> list[str]:
@@ -50,6 +54,13 @@ def summary(account: Account) -> list[str]:
     lines += [f"makespan {told.errors.makespan:+.2f}", *stall_lines(told)]
     missed = told.errors.missed_targets()
     lines.append(f"beyond the targets: {', '.join(missed)}" if missed else "all within the targets")
+    if account.scraped is not None:
+        lines += [
+            "",
+            heading(account.scraped),
+            *aligned(figure_rows(account.scraped)),
+            *aligned(apart_rows(account.scraped)),
+        ]
     return lines + [f"note: {note}" for note in account.notes]
 
 
@@ -62,10 +73,22 @@ def markdown(account: Account) -> str:
     if account.held_out is not None:
         parts += ["Held out: the first half of the requests fitted, the second foretold; percent.", *told(account.held_out)]
     parts += ["All requests, fitted and foretold:", *told(account.fitted)]
+    if account.scraped is not None:
+        parts += against_scrapes(account.scraped)
     seen = [(name, *map(str, bounds)) for name, bounds in account.ranges.items()]
     parts += ["## Range", piped([("of a step", "least", "most"), *seen])]
+    if account.server:
+        parts += ["## The server", "\n".join(f"- {line}" for line in account.server)]
     parts += ["## Notes", "\n".join(f"- {note}" for note in account.notes) or "None."]
     return "\n\n".join(parts) + "\n"
+
+
+def against_scrapes(scraped: Comparison) -> list[str]:
+    """The server's figures beside the simulator's, and its histograms bucket by bucket."""
+    parts = ["## Against the scrapes", heading(scraped), piped(figure_rows(scraped)), piped(apart_rows(scraped))]
+    for shares in scraped.shares:
+        parts += [f"### {shares.name[0].upper()}{shares.name[1:]}", piped(share_rows(shares))]
+    return parts
 
 
 def told(foretold: Foretold) -> list[str]:

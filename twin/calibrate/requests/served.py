@@ -16,6 +16,7 @@ from twin.sim import Setup, Simulation
 
 if TYPE_CHECKING:
     from twin.sim.arrivals import Workload
+    from twin.sim.simulation import Outcome
 
 COLUMNS = Features._fields  # of a table of steps
 
@@ -52,7 +53,11 @@ class Served:
 
     def play(self, latency: LatencyModel) -> Played:
         """The stamps that the simulator gives the same requests, from their arrivals."""
-        return played(self._simulation(latency, step_by_step=False).run().requests)
+        return played(self.outcome(latency).requests)
+
+    def outcome(self, latency: LatencyModel) -> Outcome:
+        """All that the simulated run leaves."""
+        return self._simulation(latency, step_by_step=False).run()
 
     def play_steps(self, latency: LatencyModel) -> tuple[Played, Steps]:
         """The same, and every step by itself."""

@@ -9,7 +9,7 @@ from twin.calibrate.requests.fit import Blocks
 from twin.calibrate.requests.log import RequestLog
 from twin.calibrate.requests.served import Served
 from twin.calibrate.requests.workload import LogWorkload
-from twin.core.limits import MOST, NO_LIMIT, Limits, Rules
+from twin.core.limits import MOST, NO_LIMIT, VLLM_RULES, Limits, Rules
 from twin.memory import gpu_from, model_shape, plan_memory
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def served(options: Options, log: RequestLog, machine: Hardware | None) -> tuple
         raise ValueError(f"policy={values['policy']['name']}: a log is calibrated as served by fcfs, vLLM's own order")
     cache, scheduler = values["cache"], values["scheduler"]
     blocks = Blocks(cache["num_gpu_blocks"], None if machine is None else planned(values, machine))
-    longest = values["model"].get("max_model_len") if machine else None
+    said = machine is not None or "model.max_model_len" in options.given
+    longest = values["model"].get("max_model_len") if said else None
     limits = Limits(
         num_blocks=blocks.given or blocks.planned or 1,
         block_size=cache["block_size"],
@@ -65,7 +66,8 @@ def served(options: Options, log: RequestLog, machine: Hardware | None) -> tuple
     )
     refuse_impossible(log, limits, blocks)
     workload = LogWorkload(log, limits.block_size)
-    return Served(workload, limits, Rules(async_scheduling=scheduler["async_scheduling"])), blocks
+    rules = {name: values[section][name] for name, section in VLLM_RULES.items()}
+    return Served(workload, limits, Rules(async_scheduling=scheduler["async_scheduling"], **rules)), blocks
 
 
 def planned(values: Any, machine: Hardware) -> int | None:

@@ -1,0 +1,101 @@
+"""Where a request log lies on the clock of the scrapes.
+
+Where the log's stamps are seconds since 1970 they are on that clock. Else (a client's monotonic clock, or a log that begins
+with 0) the log is laid where its own first tokens and ends are nearest to what the counters say: vLLM counts a prompt's
+tokens when its first token comes, and a request when it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from twin.calibrate.requests.log import RequestLog
+from twin.calibrate.scrapes.series import Scrapes
+
+EPOCH_S = 1e9  # later than this a stamp is of the day: 2001
+MOST_APART = 0.10  # of all requests, or of their prompt tokens: beyond it, these are not the scrapes of this log
+TRIED = 20_000  # places of the log, evenly
+FINEST_S = 0.02
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """`start_s`: the first arrival on the scrapes' clock; `apart`: share of requests and tokens by which counts differ."""
+
+    start_s: float
+    apart: float
+    words: str
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A counter as scraped, and the events of the log that it should count, in order of time."""
+
+    added: np.ndarray
+    at_s: np.ndarray
+    until: np.ndarray  # counted up to each of these, from 0
+
+    @classmethod
+    def of(cls, added: np.ndarray, at_s: np.ndarray, each: np.ndarray) -> Counted:
+        order = np.argsort(at_s, kind="stable")
+        return cls(added, at_s[order], np.concatenate(([0.0], np.cumsum(each[order]))))
+
+    def apart(self, times_s: np.ndarray) -> float:
+        """Mean difference over the scrapes, as a share of all; `times_s` are the scrapes' on the log's clock."""
+        logged = self.until[np.searchsorted(self.at_s, times_s, side="right")]
+        return float(np.abs(self.added - (logged - logged[0])).mean() / max(self.until[-1], self.added[-1], 1.0))
+
+
+def aligned(log: RequestLog, scrapes: Scrapes) -> Alignment:
+    """Raises ValueError, in one line, where the scrapes are not of this log."""
+    counted = counters(log, scrapes)
+    if not counted:
+        raise ValueError(f"metrics={scrapes.source}: neither vllm:request_success_total nor vllm:prompt_tokens_total")
+
+    def apart(start_s: float) -> float:
+        return float(np.mean([one.apart(scrapes.at_s - start_s) for one in counted]))
+
+    if log.start_s > EPOCH_S:
+        found = Alignment(log.start_s, apart(log.start_s), "both on the clock of the day")
+    else:
+        start_s = nearest(apart, log, scrapes)
+        found = Alignment(start_s, apart(start_s), "laid where the log's first tokens and ends are nearest to the counters")
+    if found.apart > MOST_APART:
+        counts = ", ".join(f"{one.added[-1]:,.0f} counted, {one.until[-1]:,.0f} logged" for one in counted)
+        raise ValueError(
+            f"metrics={scrapes.source}: not of this log: requests and prompt tokens differ by {100 * found.apart:.0f} % on "
+            f"average ({found.words}; {counts}); another run, other traffic, or only part of it logged?"
+        )
+    return found
+
+
+def counters(log: RequestLog, scrapes: Scrapes) -> Sequence[Counted]:
+    found = []
+    ended, begun = np.isfinite(log.finish_s), np.isfinite(log.first_token_s)
+    if (added := scrapes.added("request_success")) is not None:
+        found.append(Counted.of(added, log.finish_s[ended], np.ones(int(ended.sum()))))
+    if (added := scrapes.added("prompt_tokens")) is not None:
+        found.append(Counted.of(added, log.first_token_s[begun], log.prompt_tokens[begun].astype(float)))
+    return found
+
+
+def nearest(apart: Callable[[float], float], log: RequestLog, scrapes: Scrapes) -> float:
+    """The first arrival for which the counts differ least; of a stretch of such, its middle."""
+    length_s = float(np.nanmax(log.finish_s))
+    low, high = float(scrapes.at_s[0]) - length_s, float(scrapes.at_s[-1])
+    width = high - low
+    while True:
+        step = max(width / TRIED, FINEST_S)
+        tried = np.arange(low, high + step / 2, step)
+        values = np.array([apart(start_s) for start_s in tried.tolist()])
+        best = np.flatnonzero(values <= values.min() + 1e-12)
+        first = best[0]
+        last = first + int(np.argmax(np.append(np.diff(best), 2) > 1))  # end of the first unbroken stretch
+        middle = float((tried[first] + tried[last]) / 2)
+        if step <= FINEST_S:
+            return middle
+        width = 20 * step
+        low, high = middle - width / 2, middle + width / 2
