@@ -9,7 +9,7 @@ import pytest
 
 import twin.results.figures
 import twin.results.save
-from tests.cli.test_run import SMALL
+from tests.cli.commands import SMALL
 from twin.cli import signals
 from twin.cli.main import main
 

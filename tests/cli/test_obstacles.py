@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_run import SMALL, complaint
+from tests.cli.commands import SMALL, complaint
 from twin.cli.main import main
 
 

@@ -11,20 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cli.commands import SMALL, complaint, run
 from twin.cli.main import main
 
-PLAIN = ["output.figures=false", "output.report=false"]
-SMALL = [
-    "system=textbook",
-    "latency=linear",
-    "latency.base_s=1",
-    "trace=synthetic",
-    "trace.arrivals=constant(0.1)",
-    "trace.prompt_tokens=16",
-    "trace.output_tokens=3",
-    "trace.num_requests=20",
-    *PLAIN,
-]
 FAILING = '''from twin.policy import Policy
 
 
@@ -52,22 +41,6 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def failing(own_folder: Path) -> None:
     (own_folder / "policies").mkdir()
     (own_folder / "policies" / "failing.py").write_text(FAILING)
-
-
-def run(*words: str, folder: str = "out") -> dict:
-    """The summary of a small run that must end well."""
-    assert main(["run", *SMALL, *words, f"hydra.run.dir={folder}"]) == 0
-    return json.loads(Path(folder, "summary.json").read_text())
-
-
-def complaint(capsys: pytest.CaptureFixture, *words: str) -> str:
-    """The one line of a run that must be refused with nothing written."""
-    before = sorted(Path.cwd().rglob("*"))
-    assert main(["run", *words]) == 2
-    output = capsys.readouterr()
-    assert output.out == "" and len(output.err.splitlines()) == 1
-    assert sorted(Path.cwd().rglob("*")) == before
-    return output.err
 
 
 def test_a_run_by_hand():

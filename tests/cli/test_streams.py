@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_run import SMALL
+from tests.cli.commands import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = "{python} -m twin run {words} hydra.run.dir=out"

@@ -5,20 +5,9 @@ from pathlib import Path
 
 import pyarrow.parquet
 
+from tests.cli.commands import SMALL
 from twin.cli.main import main
 
-SMALL = (
-    "system=textbook",
-    "latency=linear",
-    "latency.base_s=1",
-    "trace=synthetic",
-    "trace.arrivals=constant(0.1)",
-    "trace.prompt_tokens=16",
-    "trace.output_tokens=3",
-    "trace.num_requests=20",
-    "output.figures=false",
-    "output.report=false",
-)
 RANDOM = ("trace.arrivals=poisson(0.5)", "trace.output_tokens=geometric(3)")
 IN_PROCESS = "hydra/launcher=basic"
 

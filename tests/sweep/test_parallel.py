@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sweep.sweeping import RANDOM, SMALL, statuses, summary, sweep, write_policies
+from tests.cli.commands import SMALL
+from tests.sweep.sweeping import RANDOM, statuses, summary, sweep, write_policies
 from twin.cli.main import main
 
 RAY = ("hydra/launcher=ray_cluster", "hydra.launcher.num_cpus=2")

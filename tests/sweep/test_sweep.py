@@ -1,13 +1,18 @@
 """`twin run -m` in one process: the grid, its table, what is run again, and what goes wrong."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
 import pytest
 
-from tests.sweep.sweeping import IN_PROCESS, RANDOM, SMALL, stamps, statuses, summary, sweep, write_policies
+from tests.cli.commands import SMALL, complaint
+from tests.results.parsed import Parsed
+from tests.sweep.sweeping import IN_PROCESS, RANDOM, stamps, statuses, summary, sweep, write_policies
 from twin.cli.main import main
+from twin.sweep.lock import LOCK, TakenError, alone
 
 
 @pytest.fixture(autouse=True)
@@ -16,14 +21,9 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_policies(tmp_path)
 
 
-def complaint(capsys: pytest.CaptureFixture, *words: str) -> str:
+def refused(capsys: pytest.CaptureFixture, *words: str) -> str:
     """The one line of a sweep that must be refused with nothing written."""
-    before = sorted(Path.cwd().rglob("*"))
-    assert main(["run", "-m", *SMALL, *words, "hydra.sweep.dir=out"]) == 2
-    output = capsys.readouterr()
-    assert output.out == "" and len(output.err.splitlines()) == 1
-    assert [path for path in sorted(Path.cwd().rglob("*")) if "__pycache__" not in str(path)] == before
-    return output.err
+    return complaint(capsys, "-m", *SMALL, *words, "hydra.sweep.dir=out")
 
 
 def test_a_grid_by_hand():
@@ -169,10 +169,16 @@ def test_ctrl_c_leaves_finished_jobs_and_a_second_start_ends_the_rest(capsys):
         ("hydra/launcher=nope", ["nope", "basic"]),
         ("hydra.launcher.nope=1 hydra/launcher=basic", ["hydra.launcher.nope"]),
         ("hydra.sweep.dir=1,2", ["hydra.sweep.dir"]),
+        ("hydra.launcher=basic", ["hydra.launcher=basic", "hydra/launcher=NAME"]),
+        ("hydra/launcher=ray_cluster hydra.launcher.cpus_per_job=x", ["cpus_per_job=x", "a number above 0"]),
+        ("hydra/launcher=ray_cluster hydra.launcher.cpus_per_job=inf", ["cpus_per_job=inf", "a number above 0"]),
+        ("hydra/launcher=ray_cluster hydra.launcher.retries=1.5", ["retries=1.5", "a whole number"]),
+        ("hydra/launcher=ray_cluster hydra.launcher.num_cpus=-3", ["num_cpus=-3", "a whole number"]),
+        ("hydra/launcher=ray_cluster hydra.launcher.runtime_env=x", ["runtime_env=x", "a mapping"]),
     ],
 )
 def test_a_mistake_in_one_axis_is_told_before_anything_runs(capsys, words, said):
-    message = complaint(capsys, *words.split())
+    message = refused(capsys, *words.split())
     assert all(part in message for part in said), message
 
 
@@ -195,3 +201,55 @@ def test_odd_words_reach_the_job_as_typed():
     words = ["trace=file", "trace.path='a,b $1/t r.csv'", "policy=fcfs,prefill_first", IN_PROCESS]
     assert main(["run", "-m", *base, *words, "hydra.sweep.dir=odd"]) == 0
     assert summary("odd", "policy=fcfs")["requests"] == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("hydra.sweep.dir=", "empty"),
+        ("hydra.sweep.dir=null", "not Optional"),
+        ("hydra.sweep.dir=${nope}", "'nope' not found"),
+        ("hydra.sweep.dir=${trace.rate}", "trace.rate"),
+    ],
+)
+def test_a_folder_that_is_none_is_refused(capsys, word, said):
+    message = complaint(capsys, "-m", *SMALL, "policy=fcfs,prefill_first", word)
+    assert "hydra.sweep.dir" in message and said in message
+
+
+def test_a_launcher_that_cannot_be_imported_is_told_before_anything_is_made(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
+    message = refused(capsys, "policy=fcfs,prefill_first", "hydra/launcher=ray_cluster")
+    assert "Ray" in message and "pip install 'twin-serving[ray]'" in message
+
+
+def test_a_folder_in_which_another_sweep_is_at_work_is_left_alone(capsys):
+    assert sweep("policy=fcfs", IN_PROCESS)[0] == 0
+    before = stamps()
+    capsys.readouterr()
+    with alone(Path("out")):
+        assert main(["run", "-m", *SMALL, "policy=fcfs", "seed=0,1", IN_PROCESS, "hydra.sweep.dir=out"]) == 2
+    assert "another sweep is at work there" in capsys.readouterr().err
+    assert stamps() == before
+    assert sweep("policy=fcfs", IN_PROCESS)[0] == 0
+    assert not Path("out", LOCK).exists()
+
+
+def test_a_lock_is_let_go_by_who_dies_in_it(tmp_path):
+    code = "import os, pathlib, twin.sweep.lock as l\nheld = l.alone(pathlib.Path('.'))\nheld.__enter__()\nos.kill(os.getpid(), 9)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=60).returncode == -9
+    assert (tmp_path / LOCK).exists()
+    with alone(tmp_path), pytest.raises(TakenError):
+        alone(tmp_path).__enter__()
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_sweep_has_its_own_page_where_pages_are_wanted():
+    words = ("policy=fcfs", "seed=0,1", IN_PROCESS)
+    assert sweep(*words, "output.report=true")[0] == 0
+    page = Path("out/report.html").read_bytes()
+    assert [row[0] for row in Parsed(page.decode()).tables[0]] == ["seed", "0", "1"]
+    assert main(["report", "out"]) == 0
+    assert Path("out/report.html").read_bytes() == page
+    assert sweep(*words)[0] == 0
+    assert not Path("out/report.html").exists()  # it would be that of other numbers, some day

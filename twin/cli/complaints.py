@@ -58,6 +58,9 @@ def explained(error: Exception, overrides: list[str], root: str) -> str:
 
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _missing_choice(error.missing_cfg_file, sorted(error.options or []))
+    merged = re.match(r"Error merging override (.*)", str(error), re.DOTALL)
+    if merged and error.__cause__ is not None:
+        return f"{one_line(merged[1])}: {_first_line(str(error.__cause__))}"
     typed = re.match(r"Could not (?:override|delete from config\.) '([^']+)'", str(error))
     key = getattr(error, "full_key", None)
     if typed and not key:

@@ -33,6 +33,11 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def write_report(folder: Path) -> None:
+    """The page of what lies in the folder. Raises UserError."""
+    _write(folder, _page(folder))
+
+
 def _page(folder: Path) -> str:
     from twin.sweep.table import SWEEP
 

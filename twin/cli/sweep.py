@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from twin.sweep.jobs import Plan, Unit
+    from twin.sweep.launch import Launch
 
 OURS = ("hydra/job_logging=disabled", "hydra/hydra_logging=disabled", "hydra.output_subdir=null")
 INSTALL = "pip install 'twin-serving[sweep]'"
@@ -31,12 +33,13 @@ REFUSED = {
 
 def run_sweep(words: Sequence[str]) -> int:
     """Plans, checks, runs what is missing, writes the table; returns the exit status."""
-    from twin.cli.folder import claim
+    from twin.cli.folder import claim, release
     from twin.cli.quoting import key_of
     from twin.cli.sweep_axes import axes, grid
     from twin.cli.sweep_job import task
     from twin.cli.sweep_plan import check, make_plan
-    from twin.sweep.launch import LostError, carry_through, launcher
+    from twin.sweep.launch import launcher
+    from twin.sweep.lock import TakenError, alone
 
     rest = [word for word in words if word not in SWEEP]
     hydras = [word for word in rest if key_of(word).lstrip("+").startswith(("hydra.", "hydra/"))]
@@ -52,9 +55,25 @@ def run_sweep(words: Sequence[str]) -> int:
     if folder != plan.folder:  # another sweep has begun in the same second
         plan, _ = make_plan(folder, found, points)
         launch = launcher(config, folder, task)
-    missing = plan.missing()
+    page = any(made.values["output"]["report"] for made in configurations)
+    try:
+        with ExitStack() as stack:
+            with naming(f"hydra.sweep.dir={folder}"):
+                stack.enter_context(alone(folder))
+            lines.append(_told(plan, missing := plan.missing(), config))
+            return _carried_out(plan, missing, launch, lines, page)
+    except TakenError as error:
+        raise UserError(f"hydra.sweep.dir={folder}: {error}") from error
+    finally:
+        release([folder])  # goes if nothing is in it
+
+
+def _carried_out(plan: "Plan", missing: "list[Unit]", launch: "Launch", lines: Sequence[str], page: bool) -> int:
+    """Runs what is missing, and says what came of all; returns the exit status. `page`: whether report.html is wanted."""
+    from twin.sweep.launch import LostError, carry_through
+
     with streams.work_first():
-        print("\n".join([*lines, _told(plan, missing, config)]), flush=True)
+        print("\n".join(lines), flush=True)
         status, why = DONE, ""
         try:
             _prepare(plan, missing)
@@ -68,7 +87,7 @@ def run_sweep(words: Sequence[str]) -> int:
         except UserError:
             _undo(plan, missing)
             raise
-        return _finish(plan, status, why)
+        return _finish(plan, status, why, page)
 
 
 def _hydra(words: list[str], jobs: int) -> "DictConfig":
@@ -91,17 +110,32 @@ def _hydra(words: list[str], jobs: int) -> "DictConfig":
     several = [] if chosen or not _in_parallel(jobs) else ["hydra/launcher=joblib"]
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF), job_name="twin"):
         try:
-            return (
+            config = (
                 GlobalHydra.instance()
                 .config_loader()
                 .load_configuration(config_name=ROOT, overrides=[*OURS, *several, *words], run_mode=RunMode.MULTIRUN)
             )
+            _refuse_unread(config.hydra)
+            return config
+        except UserError:
+            raise
         except (HydraException, OmegaConfBaseException, ValueError) as error:
             failure = error
     if (option := re.match(r"Could not override '([^']+)'", str(failure))) is not None:
         raise UserError(f"{option[1]}: the chosen launcher has no such option, nor has Hydra itself") from failure
     more = f"; the launchers of joblib and Slurm: {INSTALL}" if "hydra/launcher" in str(failure) else ""
     raise UserError(f"{explained(failure, words, ROOT)}{more}") from failure
+
+
+def _refuse_unread(hydra: "DictConfig") -> None:
+    """What Hydra would find out only when it uses it. Raises UserError, and OmegaConf's own."""
+    from omegaconf import OmegaConf
+
+    if not str(hydra.sweep.dir):
+        raise UserError("hydra.sweep.dir: empty; give hydra.sweep.dir=FOLDER, or leave it out for one named after the time")
+    if not OmegaConf.is_dict(hydra.launcher):
+        raise UserError(f"hydra.launcher={hydra.launcher}: a launcher is chosen by hydra/launcher=NAME")
+    OmegaConf.to_container(hydra.launcher, resolve=True)
 
 
 def _in_parallel(jobs: int) -> bool:
@@ -150,7 +184,6 @@ def _undo(plan: "Plan", missing: "Sequence[Unit]") -> None:
         if unit.status() == ledger.WAITING:
             (unit.folder / ledger.JOB).unlink(missing_ok=True)
             release([unit.folder.parent, unit.folder] if unit.folder.parent != plan.folder else [unit.folder])
-    release([plan.folder])
 
 
 def _watch(missing: "Sequence[Unit]") -> Any:
@@ -168,13 +201,18 @@ def _watch(missing: "Sequence[Unit]") -> Any:
     return Watch(missing, tell)
 
 
-def _finish(plan: "Plan", status: int, why: str) -> int:
-    """The table, on disk and on the terminal, and the exit status."""
-    from twin.cli.sweep_results import collect, show
+def _finish(plan: "Plan", status: int, why: str, page: bool) -> int:
+    """The table, on disk and on the terminal, the page where it is wanted, and the exit status."""
+    from twin.cli.sweep_results import collect, draw, show
 
     with signals.held():
         rows = collect(plan)
-        show(plan, rows)
+    if page and rows and status == DONE:
+        try:
+            draw(plan)
+        except KeyboardInterrupt:
+            status, why = signals.exit_status(), f"{signals.in_words()} while report.html was made; it is left out"
+    show(plan, rows)
     failed = [row for row in rows if row["status"] == "failed"]
     if status != DONE:
         again = f"the same command with hydra.sweep.dir={plan.folder} runs the rest"

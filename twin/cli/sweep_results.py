@@ -4,9 +4,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from twin.cli.errors import UserError
+from twin.cli.errors import UserError, of_file
 from twin.cli.seeds import combined
 from twin.results.atomic import OutputError
+from twin.results.folder import REPORT
 from twin.sweep import ledger
 from twin.sweep.jobs import Job, Plan
 from twin.sweep.table import REASON, SWEEP, Row, row, summary_of, write_table
@@ -18,13 +19,18 @@ MOST_ROWS = 60
 
 
 def collect(plan: Plan) -> list[Row]:
-    """Writes sweep.parquet, and of jobs of several seeds the summary over them. Raises `UserError`."""
+    """Writes sweep.parquet, and of jobs of several seeds the summary over them; a page of other numbers goes.
+
+    Raises `UserError`.
+    """
     try:
         rows = [found for job in plan.jobs if (found := row(job, _summary(job))) is not None]
         if rows:
             write_table(plan, rows)
-    except OutputError as error:
-        raise UserError(f"hydra.sweep.dir={plan.folder}: {error}") from error
+            (plan.folder / REPORT).unlink(missing_ok=True)
+    except OSError as error:  # OutputError too
+        why = str(error) if isinstance(error, OutputError) else of_file(error)
+        raise UserError(f"hydra.sweep.dir={plan.folder}: {why}") from error
     return rows
 
 
@@ -38,6 +44,13 @@ def _summary(job: Job) -> dict[str, Any] | None:
     with RunFolder(job.folder) as files:
         files.summary(together)
     return together
+
+
+def draw(plan: Plan) -> None:
+    """report.html over all jobs. Raises `UserError`."""
+    from twin.cli.report import write_report
+
+    write_report(plan.folder)
 
 
 def show(plan: Plan, rows: Sequence[Row]) -> None:

@@ -9,6 +9,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ POLL_S = 1.0  # how long Ray is waited for before a signal is looked at
 class RayLauncher:
     """A launcher of Hydra's; the options are those of conf/hydra/launcher/ray_cluster.yaml.
 
-    Raises ValueError for options that cannot be and for a cluster that does not answer, ImportError without Ray.
+    Raises ValueError for options that cannot be, without Ray, and for a cluster that does not answer.
     """
 
     def __init__(
@@ -36,8 +37,12 @@ class RayLauncher:
         retries: int = 1,
         runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
-        if not cpus_per_job > 0 or retries < 0:
-            raise ValueError(f"cpus_per_job={cpus_per_job} must be above 0, retries={retries} at least 0")
+        _check("cpus_per_job", cpus_per_job, _is_number(cpus_per_job) and 0 < cpus_per_job < inf, "a number above 0")
+        _check("retries", retries, _is_whole(retries) and retries >= 0, "a whole number, 0 or more")
+        _check("num_cpus", num_cpus, num_cpus is None or (_is_whole(num_cpus) and num_cpus > 0), "a whole number of cores")
+        _check("address", address, address is None or isinstance(address, str), "auto, HOST:PORT or ray://HOST:PORT")
+        _check("runtime_env", runtime_env, runtime_env is None or isinstance(runtime_env, Mapping), "a mapping")
+        _ray()  # before anything is begun
         self.address, self.num_cpus, self.cpus_per_job = address, num_cpus, cpus_per_job
         self.retries, self.runtime_env = retries, dict(runtime_env or {}) or None
 
@@ -49,7 +54,7 @@ class RayLauncher:
         """Runs all jobs; one whose worker died, more often than `retries`, comes back as failed."""
         from hydra.core.singleton import Singleton
 
-        ray = self._ray()
+        ray = _ray()
         started = not ray.is_initialized()
         if started:
             self._join(ray)
@@ -65,14 +70,6 @@ class RayLauncher:
         finally:
             if started:
                 ray.shutdown()
-
-    @staticmethod
-    def _ray() -> Any:
-        try:
-            import ray
-        except ImportError as error:
-            raise ImportError(f"Ray is not installed; {INSTALL}") from error
-        return ray
 
     def _join(self, ray: Any) -> None:
         address = self.address or os.environ.get("RAY_ADDRESS") or None
@@ -116,6 +113,28 @@ class RayLauncher:
             for reference in open_:
                 ray.cancel(reference, force=True)
         return [results[place] for place in sorted(results)]
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        why = "is not installed" if error.name == "ray" else f"cannot be imported ({error})"
+        raise ValueError(f"Ray {why}; {INSTALL}") from error
+    return ray
+
+
+def _check(name: str, value: Any, right: bool, wanted: str) -> None:
+    if not right:
+        raise ValueError(f"{name}={value}: must be {wanted}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _knock(address: str) -> None:
