@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twin.sim.scenario import Scenario
+from twin.sim.scenario_file import ScenarioRequest
 
 STOP = 7  # the token id by which the fake model ends a request early
 LONGEST = 1 << 20  # max_model_len of the model that stands for all
@@ -103,9 +104,10 @@ def _base_config() -> Any:
         return arguments.create_engine_config()
 
 
-def make_scheduler(scenario: Scenario, scheduler_class: Any = None) -> Any:
-    """vLLM's scheduler (or a class derived from it) with the scenario's limits.
+def make_scheduler(scenario: Scenario, scheduler_class: Any = None, additional_config: Any = None) -> Any:
+    """vLLM's scheduler with the scenario's limits.
 
+    `scheduler_class`: one derived from it, which takes the policy, if it has one of its own, from `additional_config`.
     vLLM keeps block 0 as the null block, so its pool has one block more than the scenario says.
     """
     vllm, limits, rules = parts(), scenario.limits, scenario.rules
@@ -119,7 +121,9 @@ def make_scheduler(scenario: Scenario, scheduler_class: Any = None) -> Any:
         scheduler.max_num_scheduled_tokens = None
     scheduler.enable_chunked_prefill = scheduler.chunked_prefill_enabled = limits.enable_chunked_prefill
     scheduler.long_prefill_token_threshold = limits.long_prefill_token_threshold
-    scheduler.policy = scenario.policy_name
+    scheduler.policy = scenario.policy_name if additional_config is None else "fcfs"
+    if additional_config is not None:
+        config.additional_config = additional_config
     scheduler.async_scheduling = rules.async_scheduling
     if hasattr(scheduler, "watermark"):
         scheduler.watermark = limits.watermark
@@ -147,15 +151,19 @@ def _attention_spec(block_size: int) -> Any:
     return vllm.FullAttentionSpec(**options, **_accepted(vllm.FullAttentionSpec, {"use_mla": False}))
 
 
-def make_request(scenario: Scenario, name: str, ids: list[int], max_tokens: int, arrival_s: float, priority: int) -> Any:
+def make_request(
+    scenario: Scenario, row: ScenarioRequest, ids: list[int], max_tokens: int, extra_args: dict[str, Any] | None = None
+) -> Any:
     """vLLM's request."""
     vllm, limits = parts(), scenario.limits
-    sampling = vllm.SamplingParams(max_tokens=max_tokens, temperature=0, ignore_eos=True, stop_token_ids=[STOP])
+    sampling = vllm.SamplingParams(
+        max_tokens=max_tokens, temperature=0, ignore_eos=True, stop_token_ids=[STOP], extra_args=extra_args
+    )
     return vllm.Request(
-        request_id=name,
+        request_id=row.id,
         prompt_token_ids=ids,
-        arrival_time=arrival_s,
-        priority=priority,
+        arrival_time=row.arrival_s,
+        priority=row.priority,
         pooling_params=None,
         sampling_params=sampling,
         block_hasher=vllm.hasher(limits.block_size, vllm.sha256) if limits.enable_prefix_caching else None,

@@ -9,12 +9,14 @@ the scenario's. Block ids are vLLM's minus one.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from engine.oracle.build import make_output, make_request, make_scheduler, parts
 from engine.oracle.followed import Followed
 from twin.core.batch import Features
 from twin.sim.scenario import Scenario
+from twin.sim.scenario_file import ScenarioRequest
 
 EARLY_S = 1e-12
 IDLE_PLANS = 4  # so many plans in a row with nothing scheduled: only an event can help
@@ -27,15 +29,30 @@ class Unplayable(ValueError):
 
 
 class Play:
-    """One scenario. `abort_before_update`: with a batch that has ended, before its tokens are counted (since 0.21 or so)."""
+    """One scenario. `abort_before_update`: with a batch that has ended, before its tokens are counted (since 0.21 or so).
 
-    def __init__(self, scenario: Scenario, scheduler_class: Any = None, abort_before_update: bool = True) -> None:
+    `scheduler_class`, `additional_config`: a scheduler derived from vLLM's, and what it is told (engine.vllm). One that has
+    an attribute `clock` gets the virtual one, and one that has `admitted` is asked for it. `extra_args`: what a request
+    brings for it.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        scheduler_class: Any = None,
+        abort_before_update: bool = True,
+        additional_config: Any = None,
+        extra_args: Callable[[ScenarioRequest], dict[str, Any]] | None = None,
+    ) -> None:
         self.scenario = scenario
-        self.scheduler = make_scheduler(scenario, scheduler_class)
+        self.scheduler = make_scheduler(scenario, scheduler_class, additional_config)
+        self.extra_args = extra_args
         self.abort_before_update = abort_before_update
         self.requests = {row.id: Followed(row, place) for place, row in enumerate(scenario.requests)}
         self.to_come = deque(sorted(self.requests.values(), key=lambda followed: followed.row.arrival_s))
         self.now_s = self.device_free_s = 0.0
+        if hasattr(self.scheduler, "clock"):
+            self.scheduler.clock = lambda: self.now_s
         self.rows: list[Row] = []
         self.stalled = False
 
@@ -63,9 +80,8 @@ class Play:
                 followed.status = "rejected"
                 continue
             followed.most = min(followed.most, limits.max_model_len - row.prompt_tokens)
-            followed.request = make_request(
-                self.scenario, row.id, followed.ids, followed.most, row.arrival_s, row.priority
-            )  # fmt: skip
+            extra = None if self.extra_args is None else self.extra_args(row)
+            followed.request = make_request(self.scenario, row, followed.ids, followed.most, extra)
             try:
                 self.scheduler.add_request(followed.request)
             except TypeError as error:  # 0.11's queue compares requests, which know no order
@@ -175,7 +191,7 @@ class Play:
         planned = scheduler.schedule()
         scheduled = dict(planned.num_scheduled_tokens)
         running = {request.request_id for request in scheduler.running}
-        preempted = sorted(name for name in before if name not in running)
+        preempted = {name for name in before if name not in running}
         if not scheduled.keys().isdisjoint(preempted):
             raise Unplayable("vLLM schedules a request that it has preempted in the same step")
         cached: dict[str, int] = {}
@@ -197,11 +213,13 @@ class Play:
                 prefill += count
             else:
                 decode += count
+        admitted = getattr(scheduler, "admitted", None) or list(cached)
+        preempted |= {name for name in admitted if name not in scheduled}  # it came, and had to go again
         for name in preempted:
             self.requests[name].preemptions += 1
         row: Row = {
-            "step": None, "start_s": self.now_s, "end_s": self.now_s, "scheduled": scheduled, "admitted": list(cached),
-            "preempted": dict.fromkeys(preempted, "recompute"), "swapped_in": [], "outputs": {}, "finished": [],
+            "step": None, "start_s": self.now_s, "end_s": self.now_s, "scheduled": scheduled, "admitted": admitted,
+            "preempted": dict.fromkeys(sorted(preempted), "recompute"), "swapped_in": [], "outputs": {}, "finished": [],
             "cached_tokens": cached,
         }  # fmt: skip
         seconds = self._seconds(Features(len(scheduled), prefill, decode, context))
@@ -233,6 +251,9 @@ class Play:
                 row["outputs"][line.request_id] = len(line.new_token_ids)
             if line.finish_reason is not None:
                 followed.status, followed.reason = "finished", str(line.finish_reason)
+                if followed.reason == "error":  # a policy has refused it
+                    followed.status = "rejected"
+                    continue
                 row["finished"].append(line.request_id)
         row["finished"] += aborted
         manager = self.scheduler.kv_cache_manager
