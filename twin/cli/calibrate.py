@@ -2,12 +2,17 @@
 
 import textwrap
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from twin.cli.compose import compose
 from twin.cli.errors import UserError, naming
 from twin.cli.helptext import help_text, wants_help
 from twin.cli.quoting import key_of
+
+if TYPE_CHECKING:
+    from twin.calibrate.server.findings import Server
 
 DOES = """Fits a step-latency model to measured steps (profile=FILE), or to what requests met (requests=FILE); writes a
 latency file for latency=fitted latency.path=NAME.yaml, and a report of the errors where it was not fitted
@@ -40,17 +45,27 @@ def main(words: list[str]) -> int:
     own = {name: default for name, (default, _) in command.OWN.items()} | own
     server = Server()
     if own.get("served") or own.get("metrics"):
-        from twin.calibrate.server.reading import read_server
-
-        typed_values = {key_of(word): word.partition("=")[2] for word in rest}
-        with naming("served" if own["served"] else "metrics"):
-            server = read_server(own["served"], own["metrics"], typed_values, composed.values["cache"]["block_size"])
+        server = _server(own, rest, composed.values["cache"]["block_size"])
         composed = compose([*server.words, *rest])
         check_options(composed.values)
     given = frozenset(key for word in (*server.words, *rest) if (key := key_of(word)))
     options = Options(own, composed.values, given, command_line("calibrate", words), server)
     with naming(typed[0]):
         return int(command.main(options))
+
+
+def _server(own: dict[str, str], words: list[str], block_size: int) -> "Server":
+    """What the server's own log and scrapes say of the options, of which the user gives `words`."""
+    from twin.calibrate.server.findings import server
+    from twin.calibrate.server.reading import read_info, read_served
+
+    said = []
+    for option, read in (("served", read_served), ("metrics", read_info)):
+        if own[option]:
+            with naming(option):
+                said.append(read(Path(own[option])))
+    with naming("served"):
+        return server(said, {key_of(word): word.partition("=")[2] for word in words}, block_size)
 
 
 def _check(word: str, command: ModuleType) -> None:

@@ -121,6 +121,7 @@ def test_a_file_that_is_not_there(tmp_path: Path):
         (("tables=somewhere",), "give model=... and gpu=... too"),
         (("policy=sjf",), "as served by fcfs"),
         (("cache.num_gpu_blocks=10",), "was served, but could not have been"),
+        (("model.max_model_len=20",), "was served, but could not have been"),
         (("prompts=nothing.jsonl",), "prompts=nothing.jsonl: no such file"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 from tests.calibrate.requests.logs import TRUTH, blank_log, served_by
 from twin.calibrate.requests.basis import FittedTerms
 from twin.calibrate.requests.log import RequestLog
+from twin.calibrate.requests.served import Steps
 from twin.core.batch import Features
 from twin.latency.model import LatencyModel
 from twin.sim.simulation import Outcome
@@ -57,6 +58,7 @@ class Slower(LatencyModel):
 class Run:
     log: RequestLog
     outcome: Outcome
+    queued_s: list[float]  # when the scheduler was given each: after the step under way
 
 
 def real_run(count: int = 120, rate: float = 14.0, blocks: int = 420) -> Run:
@@ -68,7 +70,15 @@ def real_run(count: int = 120, rate: float = 14.0, blocks: int = 420) -> Run:
         "made", blank.request_id, blank.arrival_s, blank.prompt_tokens, blank.output_tokens, blank.arrival_s.copy(),
         stamps["first_scheduled_s"], stamps["first_token_s"], stamps["finish_s"],
     )  # fmt: skip
-    return Run(log, outcome)
+    _, steps = served_by(blank, blocks, SEATS).play_steps(Slower())
+    return Run(log, outcome, [given(arrival_s, steps) for arrival_s in blank.arrival_s.tolist()])
+
+
+def given(arrival_s: float, steps: Steps) -> float:
+    for start_s, end_s in zip(steps.start_s.tolist(), steps.end_s.tolist(), strict=True):
+        if start_s < arrival_s < end_s:
+            return end_s
+    return arrival_s
 
 
 def scrape_text(run: Run, at_s: float) -> str:
@@ -107,7 +117,7 @@ def scrape_text(run: Run, at_s: float) -> str:
         "inter_token_latency_seconds": gaps,
         "request_time_per_output_token_seconds": [(value, 1) for value in per_token],
         "e2e_request_latency_seconds": [(log.finish_s[row] - log.arrival_s[row], 1) for row in ended],
-        "request_queue_time_seconds": [(log.scheduled_s[row] - log.arrival_s[row], 1) for row in ended],
+        "request_queue_time_seconds": [(max(0.0, log.scheduled_s[row] - run.queued_s[row]), 1) for row in ended],
     }
     for name, values in seen.items():
         lines += histogram(name, values)

@@ -75,7 +75,7 @@ def test_a_slower_simulator_is_told_by_the_sign(run: Run, scraped: Path):
 
 def test_a_log_on_another_clock_is_laid_where_the_counters_fit(run: Run, scraped: Path):
     found = aligned(run.log, read_scrapes(scraped))
-    assert found.start_s == pytest.approx(START_S, abs=0.1) and found.apart < 0.002
+    assert found.start_s == pytest.approx(START_S, abs=0.1) and found.apart < 0.03
 
 
 def test_a_log_on_the_clock_of_the_day_needs_no_such_thing(run: Run, scraped: Path):

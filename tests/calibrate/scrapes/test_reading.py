@@ -133,7 +133,7 @@ def test_a_last_scrape_that_is_cut_off_is_left_out_and_said(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "line", ['vllm:prompt_tokens_total{engine="0', "vllm:prompt_tokens_total", 'vllm:x{engine="0"} many']
+    "line", ['vllm:prompt_tokens_total{engine="0', "vllm:prompt_tokens_total", 'vllm:num_preemptions_total{engine="0"} many']
 )
 def test_a_line_that_is_no_sample(tmp_path: Path, line: str):
     message = refused(tmp_path / "scrapes.txt", f"1790000000\n{scrape(1)}{line}\n")

@@ -1,13 +1,22 @@
 """Start-up logs: what vLLM 0.32 printed here, and lines in the words of other versions."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from tests.calibrate.requests.logs import TRUTH, blank_log, options_of, write_csv
+from twin.calibrate.requests.basis import FittedTerms
+from twin.calibrate.requests.reading import read_log
+from twin.calibrate.requests.served import Served
+from twin.calibrate.requests.system import served
+from twin.calibrate.requests.workload import LogWorkload
 from twin.calibrate.server.findings import Server, server
-from twin.calibrate.server.reading import read_served, read_server
+from twin.calibrate.server.reading import read_served
 from twin.calibrate.server.startup_log import PRESETS, read_startup_log
-from twin.core.limits import VLLM_RULES
+from twin.cli.calibrate import main
+from twin.core.limits import Limits, Rules
 
 REAL = Path(__file__).parent / "vllm_0.32.txt"
 ROOT = Path(__file__).parents[3]
@@ -30,7 +39,7 @@ chunked_prefill_enabled=True, compilation_config={"level":3}
 
 
 def found(path: Path, block_size: int = 16, **given: str) -> Server:
-    return read_server(str(path), "", {key.replace("__", "."): value for key, value in given.items()}, block_size)
+    return server([read_served(path)], {key.replace("__", "."): value for key, value in given.items()}, block_size)
 
 
 def written(path: Path, text: str) -> Path:
@@ -40,8 +49,8 @@ def written(path: Path, text: str) -> Path:
 
 def test_what_vllm_0_32_printed():
     """It was started with these; its pool is 96 blocks, of which one is the null block."""
-    server = found(REAL)
-    assert set(server.words) == {
+    taken = found(REAL)
+    assert set(taken.words) == {
         "system=vllm-0.32",
         "model.max_model_len=1024",
         "cache.block_size=32",
@@ -55,14 +64,14 @@ def test_what_vllm_0_32_printed():
         "parallel.tensor_parallel_size=1",
         "parallel.pipeline_parallel_size=1",
     }
-    assert server.silent == ()
-    assert any(line.startswith("scheduler.max_num_seqs=16  (vllm_0.32.txt, line ") for line in server.lines)
+    assert taken.silent == ()
+    assert any(line.startswith("scheduler.max_num_seqs=16  (vllm_0.32.txt, line ") for line in taken.lines)
 
 
 def test_the_words_of_0_11(tmp_path: Path):
     """447,760 tokens are 27,985 blocks of 16. Nothing is said of the block size, nor of seats but in the arguments."""
-    server = found(written(tmp_path / "serve.log", OF_0_11))
-    assert set(server.words) == {
+    taken = found(written(tmp_path / "serve.log", OF_0_11))
+    assert set(taken.words) == {
         "system=vllm-0.11",
         "model.max_model_len=4000",
         "cache.num_gpu_blocks=27984",
@@ -75,26 +84,26 @@ def test_the_words_of_0_11(tmp_path: Path):
         "parallel.tensor_parallel_size=2",
         "parallel.pipeline_parallel_size=1",
     }
-    assert server.silent == ("cache.block_size",)
+    assert taken.silent == ("cache.block_size",)
 
 
 def test_a_block_size_that_is_given_makes_other_blocks_of_the_same_tokens(tmp_path: Path):
-    server = found(written(tmp_path / "serve.log", OF_0_11), cache__block_size="80")
-    assert "cache.num_gpu_blocks=5596" in server.words  # 447,760 / 80, less the null block
+    taken = found(written(tmp_path / "serve.log", OF_0_11), cache__block_size="80")
+    assert "cache.num_gpu_blocks=5596" in taken.words  # 447,760 / 80, less the null block
 
 
 def test_the_users_own_options_count_and_the_difference_is_said():
-    server = found(REAL, scheduler__max_num_seqs="32", system="vllm-0.21")
-    assert not any(word.startswith(("scheduler.max_num_seqs", "system")) for word in server.words)
-    assert any(line.startswith("scheduler.max_num_seqs=32 as given; ") and line.endswith("says 16") for line in server.lines)
-    assert any(line.startswith("system=vllm-0.21 as given; ") and line.endswith("says vllm-0.32") for line in server.lines)
+    taken = found(REAL, scheduler__max_num_seqs="32", system="vllm-0.21")
+    assert not any(word.startswith(("scheduler.max_num_seqs", "system")) for word in taken.words)
+    assert any(line.startswith("scheduler.max_num_seqs=32 as given; ") and line.endswith("says 16") for line in taken.lines)
+    assert any(line.startswith("system=vllm-0.21 as given; ") and line.endswith("says vllm-0.32") for line in taken.lines)
 
 
 def test_what_the_log_does_not_say_is_said(tmp_path: Path):
     text = OF_0_11.replace("'max_num_seqs': 64, ", "")
-    server = found(written(tmp_path / "serve.log", text))
+    taken = found(written(tmp_path / "serve.log", text))
     values = {"scheduler": {"max_num_seqs": 256}, "cache": {"block_size": 16}}
-    assert server.told(values)[-2:] == [
+    assert taken.told(values)[-2:] == [
         "cache.block_size: not said (block size); 16 stays, unless you give it",
         "scheduler.max_num_seqs: not said (seats); 256 stays, unless you give it",
     ]
@@ -112,15 +121,15 @@ def test_what_the_log_does_not_say_is_said(tmp_path: Path):
     ],
 )
 def test_the_nearest_preset_is_taken_and_said(tmp_path: Path, version: str, preset: str):
-    server = found(written(tmp_path / "serve.log", OF_0_11.replace("0.11.0", version)))
-    assert f"system=vllm-{preset}" in server.words
-    said = [line for line in server.lines if "nearest preset" in line]
+    taken = found(written(tmp_path / "serve.log", OF_0_11.replace("0.11.0", version)))
+    assert f"system=vllm-{preset}" in taken.words
+    said = [line for line in taken.lines if "nearest preset" in line]
     assert len(said) == (not version.startswith(preset))
 
 
 def test_the_presets_are_those_of_the_configuration():
     there = sorted(path.stem for path in (ROOT / "conf" / "system").glob("vllm-*.yaml"))
-    assert there == [f"vllm-{major}.{minor}" for major, minor in PRESETS] and VLLM_RULES
+    assert there == [f"vllm-{major}.{minor}" for major, minor in PRESETS]
 
 
 def test_asynchronous_by_default_since_0_21(tmp_path: Path):
@@ -132,16 +141,16 @@ def test_asynchronous_by_default_since_0_21(tmp_path: Path):
 
 def test_what_the_server_took_counts_before_what_it_was_asked_for(tmp_path: Path):
     text = OF_0_11.replace("'max_num_seqs': 64", "'max_num_seqs': 64, 'max_num_batched_tokens': 8192")
-    server = found(written(tmp_path / "serve.log", text))
-    assert "scheduler.max_num_batched_tokens=2048" in server.words
-    assert any("asked for 8192" in line and "took 2048" in line for line in server.lines)
+    taken = found(written(tmp_path / "serve.log", text))
+    assert "scheduler.max_num_batched_tokens=2048" in taken.words
+    assert any("asked for 8192" in line and "took 2048" in line for line in taken.lines)
 
 
 def test_of_several_starts_the_last_counts(tmp_path: Path):
     again = OF_0_11.replace("'max_num_seqs': 64", "'max_num_seqs': 48").replace("0.11.0", "0.21.0")
-    server = found(written(tmp_path / "serve.log", OF_0_11 + again))
-    assert {"scheduler.max_num_seqs=48", "system=vllm-0.21"} <= set(server.words)
-    assert any("2 starts" in line for line in server.lines)
+    taken = found(written(tmp_path / "serve.log", OF_0_11 + again))
+    assert {"scheduler.max_num_seqs=48", "system=vllm-0.21"} <= set(taken.words)
+    assert any("2 starts" in line for line in taken.lines)
 
 
 def test_what_is_not_simulated_is_said(tmp_path: Path):
@@ -206,11 +215,44 @@ def test_a_scrape_alone_tells_of_the_cache(tmp_path: Path):
     info = (
         'vllm:cache_config_info{block_size="32",cache_dtype="auto",enable_prefix_caching="False",num_gpu_blocks="96"} 1.0\n'
     )
-    server = found(written(tmp_path / "one.prom", info))
-    assert set(server.words) == {
+    taken = found(written(tmp_path / "one.prom", info))
+    assert set(taken.words) == {
         "cache.block_size=32",
         "cache.num_gpu_blocks=95",
         "cache.kv_cache_dtype=auto",
         "cache.enable_prefix_caching=false",
     }
-    assert "system" in server.silent and "scheduler.max_num_seqs" in server.silent
+    assert "system" in taken.silent and "scheduler.max_num_seqs" in taken.silent
+
+
+def test_the_command_takes_it_all_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A log of 16 seats at most, served by what the start-up log says, but for the budget, which the user gives."""
+    log = write_csv(replace(blank_log(40, 2.0), **stamps()), tmp_path / "log.csv")
+    words = [f"requests={log}", f"served={REAL}", f"to={tmp_path / 'mine.yaml'}", "holdout=none", "terms=constant"]
+    given = ["scheduler.max_num_batched_tokens=2048", "model.max_model_len=8192", "cache.num_gpu_blocks=2000"]
+    assert main([*words, *given]) == 0
+    said = capsys.readouterr().out
+    assert "scheduler.max_num_batched_tokens=2048 as given; vllm_0.32.txt, line " in said
+    assert "  scheduler.max_num_seqs=16  (vllm_0.32.txt, line 7: max_num_seqs)" in said
+    assert "KV cache: 2,000 blocks (as given)" in said
+    use = said.splitlines()[-1]
+    assert "cache.num_gpu_blocks=2000 system=vllm-0.32" in use and "scheduler.async_scheduling=false" in use
+    assert "scheduler.max_num_batched_tokens=2048" in use and "scheduler.max_num_seqs=16" in use
+    assert "## The server" in (tmp_path / "mine.md").read_text()
+
+
+def stamps() -> dict[str, np.ndarray]:
+    """Of the true model with these limits."""
+    blank = blank_log(40, 2.0)
+    limits = Limits(2000, 32, max_num_seqs=16, max_num_batched_tokens=2048, enable_prefix_caching=True)
+    played = Served(LogWorkload(blank, 32), limits, Rules()).play(FittedTerms().latency(TRUTH))
+    return {"scheduled_s": played.scheduled_s, "first_token_s": played.first_s, "finish_s": played.last_s}
+
+
+def test_the_rules_of_the_preset_count_in_a_calibration(tmp_path: Path):
+    """vLLM 0.11 admits for a first chunk alone, and computes a token more than a request may have."""
+    log = read_log(write_csv(replace(blank_log(40, 2.0), **stamps()), tmp_path / "log.csv"))
+    options = options_of(tmp_path / "log.csv", tmp_path / "mine.yaml", "system=vllm-0.11", "cache.num_gpu_blocks=2000")
+    rules = served(options, log, None)[0].rules
+    assert not rules.async_scheduling and not rules.scheduler_reserve_full_isl and not rules.foresee_last_token
+    assert rules.victim_skips_next and not rules.blank_blocks_first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,7 @@ def use(account: Account, path: Path, options: Options) -> str:
     """The options that bring the calibration into a run."""
     calibration, tables = account.calibration, options.own["tables"]
     pool = f" cache.num_gpu_blocks={calibration.pool.blocks}"
-    pool += "".join(f" {word}" for word in options.server.words if not word.startswith("cache.num_gpu_blocks="))
+    pool += "".join(f" {word}" for word in limits(options))
     words = f"latency=fitted latency.path={path}{pool}"
     if tables:
         scale, constant, mixed, *rest = calibration.theta
@@ -95,6 +95,16 @@ def use(account: Account, path: Path, options: Options) -> str:
             exact = f"latency=table latency.path={tables} latency.host_s={constant:.4g} latency.mixed_s={mixed:.4g}{pool}"
             words += f", or exactly as fitted with {exact}"
     return words
+
+
+def limits(options: Options) -> Iterator[str]:
+    """The options by which the server was described, but for the pool's size: a run must have them too."""
+    yield from (word for word in options.server.words if "." not in word.partition("=")[0])  # system
+    for key in sorted(options.given):
+        section, _, name = key.partition(".")
+        if section in ("model", "parallel", "scheduler", "cache") and name and key != "cache.num_gpu_blocks":
+            value = options.values[section][name]
+            yield f"{key}={str(value).lower() if isinstance(value, bool) else value}"
 
 
 def carry_out(options: Options, log: RequestLog) -> tuple[Account, dict[str, Any]]:

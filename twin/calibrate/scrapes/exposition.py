@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,27 +70,42 @@ def read_exposition(path: Path, text: str, option: str = "metrics") -> list[Scra
     """
     scrapes: list[Scrape] = []
     current = Scrape()
+    known: dict[str, Key] = {}  # by the text before the value: a series comes again in each scrape
     for number, line in enumerate(text.splitlines(), start=1):
-        at_s = None if line.startswith(PREFIX) else moment(line)
-        if at_s is not None:
-            if current.samples:
-                scrapes.append(current)
-            current = Scrape(at_s)
-        elif line.startswith(PREFIX):
-            for sample in samples_of(path, line, number, option):
-                if sample.name not in READ:
-                    continue
-                key = key_of(sample.name, sample.labels)
-                if key in current.samples:
+        if not line.startswith(PREFIX):
+            if (at_s := moment(line)) is not None:
+                if current.samples:
                     scrapes.append(current)
-                    current = Scrape()
-                current.samples[key] = float(sample.value)
-                if sample.timestamp is not None and current.at_s is None:
-                    current.at_s = float(sample.timestamp)
+                current = Scrape(at_s)
+            continue
+        if line.partition("{")[0].partition(" ")[0] not in READ:
+            continue
+        series, value, stamp = cut(line)
+        if series not in known or value is None:
+            sample = parsed(path, line, number, option)
+            known[series] = key_of(sample.name, sample.labels)
+            value, stamp = float(sample.value), sample.timestamp
+        if known[series] in current.samples:
+            scrapes.append(current)
+            current = Scrape()
+        current.samples[known[series]] = value
+        if stamp is not None and current.at_s is None:
+            current.at_s = float(stamp)
     return [*scrapes, current] if current.samples else scrapes
 
 
-def samples_of(path: Path, line: str, number: int, option: str) -> Iterator[Any]:
+def cut(line: str) -> tuple[str, float | None, float | None]:
+    """The text of the series, the value and the time in seconds; no value where it is not as simple as that."""
+    end = line.rfind("}") + 1 or line.find(" ")
+    try:
+        value, *stamp = (float(word) for word in line[end:].split())
+    except ValueError:
+        return line, None, None
+    return line[:end], value if len(stamp) < 2 else None, stamp[0] / 1000 if stamp else None
+
+
+def parsed(path: Path, line: str, number: int, option: str) -> Any:
+    """The sample in this line, read by Prometheus' own parser."""
     try:
         from prometheus_client.parser import text_string_to_metric_families
     except ImportError:
@@ -98,7 +113,7 @@ def samples_of(path: Path, line: str, number: int, option: str) -> Iterator[Any]
             f"{option}={path}: prometheus_client, which reads scrapes, is missing: pip install prometheus-client"
         ) from None
     try:
-        for family in text_string_to_metric_families(line):
-            yield from family.samples
+        (family,) = text_string_to_metric_families(line)
+        return family.samples[0]
     except (ValueError, IndexError) as error:
         raise ValueError(f"{option}={path}, line {number}: no Prometheus sample ({error}); is the file cut off?") from None

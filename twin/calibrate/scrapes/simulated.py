@@ -60,9 +60,22 @@ class Simulated:
                 "request_time_per_output_token_seconds": np.where(outputs > 1, finish_s - first_s, 0)
                 / np.maximum(outputs - 1, 1),
                 "e2e_request_latency_seconds": finish_s - arrival_s,
-                "request_queue_time_seconds": scheduled_s - arrival_s,
+                "request_queue_time_seconds": np.maximum(scheduled_s - self.queued(arrival_s), 0.0),
             }[name]
         return values[here], np.ones(int(here.sum()))
+
+    def queued(self, arrival_s: np.ndarray) -> np.ndarray:
+        """When the scheduler is given what arrives then: at once, or when the step under way has ended.
+
+        vLLM's time in the queue begins there. Steps of one row are taken to be equally long.
+        """
+        steps = self.outcome.steps
+        row = np.maximum(np.searchsorted(steps["start_s"], arrival_s, side="right") - 1, 0)
+        start_s, each_s = steps["start_s"][row], (steps["duration_s"] / steps["repeat"])[row]
+        passed_s = np.maximum(arrival_s - start_s, 0.0)
+        under_way = (passed_s > 0) & (passed_s < steps["duration_s"][row])
+        ended = np.ceil(passed_s / np.where(under_way, each_s, 1.0))
+        return np.where(under_way, start_s + ended * each_s, arrival_s)
 
     def stamps(self, name: str) -> np.ndarray:
         return np.asarray(self.outcome.requests[name], float)

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from twin.calibrate.scrapes.exposition import is_exposition, read_exposition
 from twin.calibrate.scrapes.reading import read_scrapes
 from twin.calibrate.server.cache_info import INFO, read_cache_info
-from twin.calibrate.server.findings import Said, Server, server
+from twin.calibrate.server.findings import Said
 from twin.calibrate.server.startup_log import SIGNS, is_startup_log, read_startup_log
 
 NAME = "cache_config_info"
-
-
-def read_server(served: str, metrics: str, given: Mapping[str, str], block_size: int) -> Server:
-    """What the log or scrape `served` and the scrapes `metrics` say of the configuration; either may be empty.
-
-    `given` and `block_size` as in `findings.server`. Raises ValueError, in one line.
-    """
-    said = []
-    if served:
-        said.append(read_served(Path(served)))
-    if metrics:
-        scrapes = read_scrapes(Path(metrics))
-        if labels := scrapes.labels_of(NAME):
-            said.append(read_cache_info(Path(metrics).name, labels[-1]))
-        elif not served:
-            return Server(lines=(f"{Path(metrics).name}: no {INFO}: nothing of the configuration is taken from it",))
-    return server(said, given, block_size) if said else Server()
 
 
 def read_served(path: Path) -> Said:
@@ -48,3 +30,9 @@ def read_served(path: Path) -> Said:
         if infos:
             return read_cache_info(path.name, infos[-1])
     raise ValueError(f"served={path}: a scrape without {INFO}, which alone tells of the configuration")
+
+
+def read_info(path: Path) -> Said:
+    """What scrapes over time say: nothing, where they lack the one metric that tells of the configuration."""
+    labels = read_scrapes(path).labels_of(NAME)
+    return read_cache_info(path.name, labels[-1]) if labels else Said(path.name)
