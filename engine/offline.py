@@ -84,10 +84,11 @@ class Engine:
         arrival_s: Sequence[float] | None = None,
         abort_s: Sequence[float | None] | None = None,
         predictor: Predictor | None = None,
+        clock: Clock | None = None,
     ) -> list[Output]:
         """The outputs in the order of the prompts, which all come at once unless `arrival_s` (ascending) says otherwise.
 
-        Time is not waited for when nothing is to be done.
+        Time is the host's unless a `clock` says otherwise, and is not waited for when nothing is to be done.
         """
         each = [sampling] * len(prompts) if isinstance(sampling, SamplingParams) else list(sampling)
         self._check(prompts, each, arrival_s)
@@ -105,7 +106,7 @@ class Engine:
             self.runner, contents, self.seed, self.rules.async_scheduling,
             lambda request, tokens, search: gathered.setdefault(request.index, {}).update({request: (tokens, search)}),
         )  # fmt: skip
-        self.last_run = self._run(scenario, executor, predictor)
+        self.last_run = self._run(scenario, executor, predictor, clock or Clock(skip_idle=True))
         return [output_of(row, gathered.get(row, {}), self.last_run) for row in range(len(prompts))]
 
     def _check(
@@ -125,9 +126,9 @@ class Engine:
         if arrival_s is not None and (list(arrival_s) != sorted(arrival_s) or len(arrival_s) != len(prompts)):
             raise EngineError("generate: arrival_s must ascend, a time for each prompt")
 
-    def _run(self, scenario: Scenario, executor: Executor, predictor: Predictor | None) -> Outcome:
+    def _run(self, scenario: Scenario, executor: Executor, predictor: Predictor | None, clock: Clock) -> Outcome:
         setup = Setup(self.limits, self.policy, scenario.latency, self.rules, predictor=predictor)
-        device = device_for(executor, Clock(skip_idle=True))
+        device = device_for(executor, clock)
         try:
             return Simulation(
                 setup, ScenarioTrace(scenario), step_by_step=True, device=device, prepare=executor.prepare
