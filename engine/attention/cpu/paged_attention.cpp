@@ -6,7 +6,7 @@
 // beside it, so a prompt gives the same bits whole, in chunks, and token by token.
 //
 // In a chunk K is turned round, so that lanes run along positions: Q K^T then needs no sum over lanes, and the softmax works
-// on sixteen positions at once. In P V lanes run along the head's dimensions. Both are the same product of a tile.
+// on a register of positions at once. In P V lanes run along the head's dimensions. Both are the same product of a tile.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -147,7 +147,7 @@ struct Attention {
         }
     }
 
-    // Sixteen positions from `first` on by sixteen dimensions from `d` on, turned: square[i] is dimension d + i.
+    // LANES positions from `first` on by LANES dimensions from `d` on, turned: square[i] is dimension d + i.
     INLINE void read_square(int first, int d, Floats (&square)[LANES]) const {
         const Cache* const* keys = rows.keys + first;
         const int part = head * dim;

@@ -1,35 +1,44 @@
-// Sixteen floats at a time, and the element types that are read and written as such.
+// A register of floats at a time, and the element types that are read and written as such.
 //
-// Vector<float> is GCC's vector extension: one AVX-512 register, two of AVX2, four of NEON. All arithmetic is fp32; fp16,
-// bf16 and fp8-e4m3 exist in memory alone.
+// Floats is GCC's vector extension: one register of AVX-512 or AVX2, two of NEON. It is never wider than a register of x86:
+// g++ keeps wider ones in memory. All arithmetic is fp32; fp16, bf16 and fp8-e4m3 exist in memory alone.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
 namespace vectors {
 
+#if defined(__AVX512F__)
 constexpr int LANES = 16;
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-typedef uint16_t Shorts __attribute__((vector_size(32)));
-typedef uint8_t Bytes __attribute__((vector_size(16)));
+#else
+constexpr int LANES = 8;
+#endif
+typedef float Floats __attribute__((vector_size(4 * LANES)));
+typedef int32_t Ints __attribute__((vector_size(4 * LANES)));
+typedef uint16_t Shorts __attribute__((vector_size(2 * LANES)));
+typedef uint8_t Bytes __attribute__((vector_size(LANES)));
 
 // How many Floats of accumulators fit into registers beside operands, as rows x columns of a tile of a matrix product.
 constexpr int TILE_ROWS = 6;
 #if defined(__AVX512F__)
 constexpr int TILE_COLUMNS = 4;
 #else
-constexpr int TILE_COLUMNS = 1;
+constexpr int TILE_COLUMNS = 2;
 #endif
 
 #define INLINE inline __attribute__((always_inline))
 
-INLINE Floats broadcast(float value) { return Floats{} + value; }
+// Through integers, for `Floats{} + value` would add: 0 + -0 is 0.
+INLINE Floats broadcast(float value) {
+    int32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    return (Floats)(Ints{} + bits);
+}
 
 template <class V>
 INLINE V load_raw(const void* from) {
@@ -40,7 +49,13 @@ INLINE V load_raw(const void* from) {
 
 INLINE Floats max(Floats a, Floats b) { return a > b ? a : b; }
 
-INLINE Ints lane_numbers() { return Ints{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
+INLINE Ints lane_numbers() {
+#if defined(__AVX512F__)
+    return Ints{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#else
+    return Ints{0, 1, 2, 3, 4, 5, 6, 7};
+#endif
+}
 
 // ---- element types ----------------------------------------------------------------------------------------------------
 
@@ -59,8 +74,12 @@ INLINE Floats load(const float* from) { return load_raw<Floats>(from); }
 INLINE Floats load(const Bf16* from) { return (Floats)(__builtin_convertvector(load_raw<Shorts>(from), Ints) << 16); }
 
 INLINE Floats load(const Fp16* from) {
-    typedef _Float16 Halves __attribute__((vector_size(32)));
+#if defined(__F16C__) && !defined(__AVX512F__)  // g++ would convert one by one
+    return (Floats)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)from));
+#else
+    typedef _Float16 Halves __attribute__((vector_size(2 * LANES)));
     return __builtin_convertvector(load_raw<Halves>(from), Floats);
+#endif
 }
 
 // The seven bits below the sign, put at the top of a float's mantissa and exponent, are the value times 2^-120; this holds
@@ -83,8 +102,12 @@ INLINE void store(Bf16* to, Floats v) {
 }
 
 INLINE void store(Fp16* to, Floats v) {
-    typedef _Float16 Halves __attribute__((vector_size(32)));
+#if defined(__F16C__) && !defined(__AVX512F__)
+    const __m128i halves = _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    typedef _Float16 Halves __attribute__((vector_size(2 * LANES)));
     const Halves halves = __builtin_convertvector(v, Halves);
+#endif
     std::memcpy(to, &halves, sizeof halves);
 }
 
@@ -146,37 +169,39 @@ void with_cache_type(int type, F f) {
 
 // ---- across lanes -----------------------------------------------------------------------------------------------------
 
+#if defined(__AVX512F__)
+INLINE Floats other_half(Floats v) {
+    return __builtin_shuffle(v, Ints{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
+}
+INLINE Floats other_quarter(Floats v) {
+    return __builtin_shuffle(v, Ints{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
+}
+INLINE Floats other_eighth(Floats v) {
+    return __builtin_shuffle(v, Ints{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
+}
+#else  // a register is half as wide
+INLINE Floats other_half(Floats v) { return __builtin_shuffle(v, Ints{4, 5, 6, 7, 0, 1, 2, 3}); }
+INLINE Floats other_quarter(Floats v) { return __builtin_shuffle(v, Ints{2, 3, 0, 1, 6, 7, 4, 5}); }
+INLINE Floats other_eighth(Floats v) { return __builtin_shuffle(v, Ints{1, 0, 3, 2, 5, 4, 7, 6}); }
+#endif
+
 INLINE float sum(Floats v) {
-    v += __builtin_shuffle(v, Ints{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
-    v += __builtin_shuffle(v, Ints{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
-    v += __builtin_shuffle(v, Ints{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
-    return v[0] + v[1];
+    v += other_half(v);
+    v += other_quarter(v);
+    v += other_eighth(v);
+    return LANES == 16 ? v[0] + v[1] : v[0];
 }
 
 INLINE float largest(Floats v) {
-    v = max(v, __builtin_shuffle(v, Ints{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7}));
-    v = max(v, __builtin_shuffle(v, Ints{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11}));
-    v = max(v, __builtin_shuffle(v, Ints{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13}));
+    v = max(v, other_half(v));
+    v = max(v, other_quarter(v));
+    v = max(v, other_eighth(v));
     return v[0] > v[1] ? v[0] : v[1];
 }
 
-// The four sums, in order, into `to`.
-INLINE void sums_of_four(float* to, Floats a, Floats b, Floats c, Floats d) {
-    const Ints even = {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29};
-    const Ints odd = {2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31};
-    const Floats ab = __builtin_shuffle(a, b, even) + __builtin_shuffle(a, b, odd);
-    const Floats cd = __builtin_shuffle(c, d, even) + __builtin_shuffle(c, d, odd);
-    const Ints low = {0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29};
-    const Ints high = {2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31};
-    Floats s = __builtin_shuffle(ab, cd, low) + __builtin_shuffle(ab, cd, high);
-    s += __builtin_shuffle(s, Ints{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
-    s += __builtin_shuffle(s, Ints{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
-    std::memcpy(to, &s, 4 * sizeof(float));
-}
-
-// Rows become columns: four times every row of the upper half is interleaved with one of the lower half.
+// Rows become columns.
 INLINE void transpose(Floats (&rows)[LANES]) {
-#if defined(__AVX512F__)
+#if defined(__AVX512F__)  // four times every row of the upper half is interleaved with one of the lower half
     const Ints first = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
     const Ints second = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
 #pragma GCC unroll 4
@@ -189,6 +214,24 @@ INLINE void transpose(Floats (&rows)[LANES]) {
         }
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) rows[i] = next[i];
+    }
+#elif defined(__AVX2__)  // squares of four by four within the halves of a register, then the halves
+    const Ints low = {0, 8, 1, 9, 4, 12, 5, 13}, high = {2, 10, 3, 11, 6, 14, 7, 15};
+    const Ints even = {0, 1, 8, 9, 4, 5, 12, 13}, odd = {2, 3, 10, 11, 6, 7, 14, 15};
+    const Ints lower = {0, 1, 2, 3, 8, 9, 10, 11}, upper = {4, 5, 6, 7, 12, 13, 14, 15};
+    Floats square[LANES];
+#pragma GCC unroll 2
+    for (int i = 0; i < LANES; i += 4) {
+        const Floats a = __builtin_shuffle(rows[i], rows[i + 1], low), b = __builtin_shuffle(rows[i], rows[i + 1], high);
+        const Floats c = __builtin_shuffle(rows[i + 2], rows[i + 3], low);
+        const Floats d = __builtin_shuffle(rows[i + 2], rows[i + 3], high);
+        square[i] = __builtin_shuffle(a, c, even), square[i + 1] = __builtin_shuffle(a, c, odd);
+        square[i + 2] = __builtin_shuffle(b, d, even), square[i + 3] = __builtin_shuffle(b, d, odd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES / 2; i++) {
+        rows[i] = __builtin_shuffle(square[i], square[i + 4], lower);
+        rows[i + 4] = __builtin_shuffle(square[i], square[i + 4], upper);
     }
 #else  // without shuffles of two whole registers, memory is quicker
     float square[LANES][LANES], turned[LANES][LANES];
