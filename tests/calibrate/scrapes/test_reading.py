@@ -132,6 +132,13 @@ def test_a_last_scrape_that_is_cut_off_is_left_out_and_said(tmp_path: Path):
     assert scrapes.added("prompt_tokens").tolist() == [0, 10] and "cut off, left out" in scrapes.notes[0]
 
 
+def test_scrapes_that_are_cut_off_anywhere_count_nothing_else(tmp_path: Path):
+    """Of two the second is cut: it is left out, and one is not enough."""
+    text = REAL.read_text()
+    for end in range(len(text) - 3000, len(text), 13):
+        assert "1 whole scrape" in refused(tmp_path / "cut.prom", text[:end])
+
+
 @pytest.mark.parametrize(
     "line", ['vllm:prompt_tokens_total{engine="0', "vllm:prompt_tokens_total", 'vllm:num_preemptions_total{engine="0"} many']
 )
@@ -152,9 +159,9 @@ def test_several_servers_are_told_apart(tmp_path: Path):
         ("", "no scrape of a vLLM's /metrics"),
         ("process_cpu_seconds_total 3.2\n", "no scrape of a vLLM's /metrics"),
         ("vllm:lora_requests_info 1\n", "none of the metrics that are compared"),
-        (f"1790000000\n{scrape(1)}", "1 scrape; rates need two or more"),
+        (f"1790000000\n{scrape(1)}", "1 whole scrape; rates need two or more"),
         (scrape(1) + scrape(2), "scrape 1 has no time; write one above each"),
-        (f"1790000000\n{scrape(1)}" * 2, "1 scrape; rates need two"),
+        (f"1790000000\n{scrape(1)}" * 2, "1 whole scrape; rates need two"),
         ('{"status": "error", "error": "query timed out"}', "Prometheus answered: query timed out"),
         ('{"data": {"result": [', "is the file cut off?"),
         ('{"ttfts": [0.1], "input_lens": [5]}', "no answer to a range query"),

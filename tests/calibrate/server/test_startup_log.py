@@ -184,6 +184,22 @@ def test_a_log_that_is_cut_off(tmp_path: Path):
     assert "serve.log, line 5: cut off" in refused(written(tmp_path / "serve.log", cut))
 
 
+@pytest.mark.parametrize("text", [OF_0_11, REAL.read_text()], ids=["0.11", "0.32"])
+def test_a_log_that_is_cut_off_anywhere_says_nothing_else(tmp_path: Path, text: str):
+    """Fewer options or an error, never another value; but what it was asked for, until it is said what was taken."""
+    whole = set(found(written(tmp_path / "whole.log", text)).words)
+    refusals = 0
+    for end in range(1, len(text), 7):
+        try:
+            words = found(written(tmp_path / "serve.log", text[:end])).words
+        except ValueError as error:
+            assert "\n" not in str(error)
+            refusals += 1
+        else:
+            assert set(words) <= whole, text[:end].splitlines()[-1]
+    assert 0 < refusals < len(text) / 7
+
+
 def test_other_files(tmp_path: Path):
     assert "neither a vLLM's start-up log" in refused(written(tmp_path / "a.log", "INFO started\n"))
     assert "says nothing of a vLLM V1" in refused(written(tmp_path / "b.log", "GPU KV cache size: soon\n"))
@@ -196,7 +212,7 @@ def test_other_files(tmp_path: Path):
 
 def test_lines_that_contradict_each_other(tmp_path: Path):
     budget = OF_0_11.splitlines()[3].replace("2048", "4096")
-    message = refused(written(tmp_path / "serve.log", OF_0_11 + budget))
+    message = refused(written(tmp_path / "serve.log", OF_0_11 + budget + "\n"))
     assert "max_num_batched_tokens is 2048 by serve.log, line 4" in message and "and 4096 by serve.log, line 8" in message
     found(tmp_path / "serve.log", scheduler__max_num_batched_tokens="2048")
 

@@ -66,12 +66,13 @@ def is_exposition(text: str) -> bool:
 def read_exposition(path: Path, text: str, option: str = "metrics") -> list[Scrape]:
     """The scrapes in the text, of which a new one begins with a time, or where a sample comes again.
 
-    Only what is in READ is kept. Raises ValueError, in one line, for a sample that cannot be read.
+    Only what is in READ is kept, and no last line without an end, which may be cut off. Raises ValueError, in one line, for
+    a sample that cannot be read.
     """
     scrapes: list[Scrape] = []
     current = Scrape()
     known: dict[str, Key] = {}  # by the text before the value: a series comes again in each scrape
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text[: text.rfind("\n") + 1].splitlines(), start=1):
         if not line.startswith(PREFIX):
             if (at_s := moment(line)) is not None:
                 if current.samples:

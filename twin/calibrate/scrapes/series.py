@@ -109,12 +109,12 @@ def side_by_side(source: str, scrapes: Sequence[Scrape], notes: list[str]) -> Sc
     """Raises ValueError, in one line, where there are several servers, or fewer than two scrapes."""
     ordered = sorted(scrapes, key=lambda scrape: scrape.at_s or 0.0)
     most = max((len(scrape.samples) for scrape in ordered), default=0)
-    if len(ordered) > 2 and len(ordered[-1].samples) < len(ordered[-2].samples):
+    if len(ordered) > 1 and len(ordered[-1].samples) < len(ordered[-2].samples):
         notes.append(f"{source}: the last scrape holds less than the one before: cut off, left out")
         ordered = ordered[:-1]
     if len(ordered) < 2 or not most:
         raise ValueError(
-            f"metrics={source}: {len(ordered)} scrape; rates need two or more (served= reads the configuration from one)"
+            f"metrics={source}: {len(ordered)} whole scrape; rates need two or more (served= takes one, for its options)"
         )
     at_s = np.array([scrape.at_s for scrape in ordered], float)
     if (again := np.flatnonzero(np.diff(at_s) <= 0)).size:

@@ -72,8 +72,11 @@ def is_startup_log(text: str) -> bool:
 def read_startup_log(path: Path, text: str) -> Said:
     """What the log says. Raises ValueError, in one line, where it is cut off or holds no start of a vLLM V1."""
     lines = text.splitlines()
-    starts = [number for number, line in enumerate(lines) if ARGS in line]
     said = Said(path.name)
+    if lines and not text.endswith("\n") and ARGS not in lines[-1] and not CONFIG.search(lines[-1]):
+        said.notes.append(f"{path.name}: the last line has no end: left out, it may be cut off")
+        lines.pop()
+    starts = [number for number, line in enumerate(lines) if ARGS in line]
     if len(starts) > 1:
         said.notes.append(f"{path.name}: {len(starts)} starts; the last is taken, from line {starts[-1] + 1}")
     begin = since(lines, starts[-1]) if starts else 0
@@ -211,10 +214,10 @@ def take_version(said: Said, text: str, where: str) -> None:
 
 
 def take_scheduling(said: Said, device: str) -> None:
-    """Whether steps overlap, where no line says it: by the device, which must be synchronous if it is a CPU."""
+    """Whether steps overlap, where no line says it: never on a CPU, else by default. Without a device it is left open."""
     if device == "cpu":
         said.findings = [one for one in said.findings if one.option != "scheduler.async_scheduling"]
         said.add("scheduler.async_scheduling", False, f"{said.source}: device_config=cpu, where vLLM is synchronous")
-    elif said.version in PRESETS and not any(one.option == "scheduler.async_scheduling" for one in said.findings):
+    elif device and said.version in PRESETS and not any(one.option == "scheduler.async_scheduling" for one in said.findings):
         default = said.version >= ASYNC_SINCE
         said.add("scheduler.async_scheduling", default, f"vLLM's default in {said.version[0]}.{said.version[1]}", ASKED)
