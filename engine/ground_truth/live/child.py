@@ -116,10 +116,11 @@ def _versions() -> dict[str, str]:
 
 
 async def _main(job: dict[str, Any]) -> None:
+    orders = Orders(asyncio.get_running_loop())  # first: from now on nobody is left behind
     with open(job["events"], "w", encoding="utf-8") as tell:
         session = Session(job, tell)
         try:
-            await session.serve(Orders(asyncio.get_running_loop()))
+            await session.serve(orders)
         finally:
             session.engine.shutdown()
 

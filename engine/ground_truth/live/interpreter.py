@@ -14,6 +14,7 @@ from twin.cli.errors import UserError, one_line
 ROOT = Path(__file__).resolve().parents[3]
 VERSIONS = ("0.32",)  # whose AsyncLLM child.py is written for
 ASK_S = 120.0
+MOST_TOLD = 200  # characters of what it says instead of an answer
 QUESTION = """
 import json, sys
 try:
@@ -79,5 +80,5 @@ def _ask(python: str, environment: dict[str, str]) -> dict[str, str]:
         answer = None
     if asked.returncode or not isinstance(answer, dict):
         told = (asked.stderr.strip().splitlines() or ["nothing"])[-1]
-        raise UserError(f"vllm.python={python}: is no Python that can be used: it said {one_line(told)}")
+        raise UserError(f"vllm.python={python}: is no Python that can be used: it said {one_line(told, MOST_TOLD)}")
     return answer

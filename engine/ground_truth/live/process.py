@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -12,9 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from twin.cli.errors import one_line
+
 LOOK_S = 0.2  # how often it is looked whether the process still lives
 GRACE_S = 10.0  # for an orderly end
-TAIL = 40  # lines of the log that are looked at for a reason
+TAIL = 200  # lines of the log that are looked at for a reason
+ERROR = re.compile(r"\b\w*(?:Error|Exception|Refused): .+")
+CONSEQUENCE = "See root cause above"
+MOST_OF_A_REASON = 300  # characters
 
 
 class VllmFailed(RuntimeError):
@@ -109,18 +115,14 @@ class VllmProcess:
 
     def _failure(self) -> VllmFailed:
         try:
-            status: object = self.process.wait(GRACE_S)
+            status = f"status {self.process.wait(GRACE_S)}"
         except subprocess.TimeoutExpired:
-            status = "unknown"
-        return VllmFailed(f"vLLM ended (status {status}) while {self.doing}: {reason(self.log)}; its log: {self.log}")
+            status = "its engine still runs"
+        return VllmFailed(f"vLLM ended ({status}) while {self.doing}: {reason(self.log)}; its log: {self.log}")
 
 
 def reason(log: Path) -> str:
-    """The line of a log that says most likely why: the last that names an error, else the last."""
+    """Most likely why: the last error in the log that is not one of another process's end, else the last line."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    lines = lines[-TAIL:]
-    if not lines:
-        return "it said nothing"
-    errors = [line for line in lines if "Error" in line or "error:" in line]
-    root = [line for line in errors if "EngineCore" not in line.rpartition("Error")[2] and "See root cause" not in line]
-    return (root or errors or lines)[-1]
+    errors = [found[0] for line in lines[-TAIL:] if (found := ERROR.search(line)) is not None and CONSEQUENCE not in line]
+    return one_line((errors or lines or ["it said nothing"])[-1], MOST_OF_A_REASON)
