@@ -43,9 +43,9 @@ def _one_server(experiment: Experiment) -> list[Figure]:
     policies = [{"policy": "fcfs"}, {"policy": "srpt", "predictor": "oracle"}]
     rates = [load / (values["mean_output_tokens"] * STEP_S) for load in published["loads"]]
     variants = [server | policy | {"trace.arrivals": f"poisson({rate})"} for rate in rates for policy in policies]
-    times_s = np.array(simulate(experiment, variants, mean_time_s)).reshape(-1, 2)
+    times_s = simulate(experiment, variants, mean_time_s)
     figures, before = [], 1.0
-    for load, gain, (fcfs_s, srpt_s) in zip(published["loads"], published["gains"], times_s, strict=True):
+    for load, gain, fcfs_s, srpt_s in zip(published["loads"], published["gains"], times_s[::2], times_s[1::2], strict=True):
         ours = fcfs_s / srpt_s
         what = f"M/M/1 at load {load:g}: mean time, fcfs / srpt"
         figures.append(Figure(what, f"{gain:g} x", f"{ours:.2f} x", ours > before, near(ours, gain, CLOSED_FORM)))
