@@ -17,7 +17,7 @@ def heading(comparison: Comparison) -> str:
     return (
         f"{comparison.source}: {comparison.scrapes} scrapes over {comparison.seconds:,.1f} s; first arrival "
         f"{start:%Y-%m-%d %H:%M:%S} UTC ({comparison.alignment.words}; counters and log differ by "
-        f"{100 * comparison.alignment.apart:.1f} % at most)"
+        f"{100 * comparison.alignment.apart:.1f} % on average)"
     )
 
 
