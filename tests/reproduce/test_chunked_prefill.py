@@ -46,7 +46,7 @@ def test_whole_prompts_in_the_batch_give_first_tokens_earlier_and_longer_tails()
 
 
 def test_a_capacity_that_is_known_is_found():
-    """One seat and two steps of half a second a request, M/D/1: above 1/s the queue grows without end, below 0.5/s it is short.
+    """One seat, a second (two steps) a request, M/D/1: above 1/s the queue grows without end, below 0.5/s it is short.
 
     Half of the requests wait less than 2 s as long as load / (2 (1 - load)), the mean, is well below: at 0.75 it is 1.5 s.
     """

@@ -17,7 +17,7 @@ ALIKE = 0.3
 P90 = 1.2815515655446004  # standard deviations of a normal variable
 CLOSE = 1.03  # the capacity is found to this factor
 # A decodes when B's prompt comes; a step takes 10 ms and 1 ms a token.
-STALL = {"arrival_s": [0.0, 0.015], "prompt_tokens": [4, 20], "output_tokens": [8, 2]}
+STALL: dict[str, list[Any]] = {"arrival_s": [0.0, 0.015], "prompt_tokens": [4, 20], "output_tokens": [8, 2]}
 PROMPTS_FIRST, CHUNKED = {"policy": "prefill_first"}, {"policy": "sarathi"}
 
 
@@ -96,7 +96,8 @@ def requests_of(dataset: list[float], count: int, rate: float, seed: int = 0) ->
     """Lognormal lengths through median and P90; sums above the longest are drawn again; Poisson arrivals."""
     prompt_median, prompt_p90, output_median, output_p90, longest = dataset
     random = np.random.default_rng(seed)
-    prompts, outputs = [], []
+    prompts: list[int] = []
+    outputs: list[int] = []
     while len(prompts) < count:
         z = random.standard_normal(2)
         prompt = max(1, round(prompt_median * (prompt_p90 / prompt_median) ** (z[0] / P90)))
