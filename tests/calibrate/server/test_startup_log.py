@@ -132,6 +132,21 @@ def test_the_presets_are_those_of_the_configuration():
     assert there == [f"vllm-{major}.{minor}" for major, minor in PRESETS]
 
 
+@pytest.mark.parametrize(
+    "banner",
+    [
+        "vLLM server version 0.33.0, serving model tiny",
+        "  \u2584\u2584 \x1b[34m\u2588\x1b[0m  version \x1b[97m0.33.0\x1b[0m",
+    ],
+)
+def test_the_version_in_other_words_and_in_colour(tmp_path: Path, banner: str):
+    lines = OF_0_11.replace("0.11.0", "0.33.0").splitlines(keepends=True)
+    text = "".join([lines[0][: lines[0].index("]") + 2] + banner + "\n", *lines[1:]])
+    taken = found(written(tmp_path / "serve.log", text))
+    assert "system=vllm-0.33" in taken.words
+    assert any(line.startswith("system=vllm-0.33  (serve.log, line 1: version 0.33.0)") for line in taken.lines)
+
+
 def test_asynchronous_by_default_since_0_21(tmp_path: Path):
     text = OF_0_11.replace("0.11.0", "0.21.0")
     assert "scheduler.async_scheduling=true" in found(written(tmp_path / "a.log", text)).words

@@ -2,7 +2,7 @@
 
 Lines that vLLM 0.11 to 0.33 print, each with a prefix of process, level, date and source, and with these in it:
 
-    vLLM API server version 0.11.0                                      (later a banner: ... version 0.32.0)
+    vLLM API server version 0.11.0            (later "vLLM server version 0.32.0, serving model ...", or that in a banner)
     non-default args: {'model': '...', 'max_num_seqs': 16, ...}         what was asked for
     Using max model len 1024
     Chunked prefill is enabled with max_num_batched_tokens=512.
@@ -27,7 +27,8 @@ ASYNC_SINCE = (0, 21)  # the first of these in which it is the default
 
 ARGS = "non-default args: {"
 CONFIG = re.compile(r"Initializing a V1 LLM engine \(v(?P<version>[^)]*)\) with config: ")
-VERSION = re.compile(r"vLLM API server version (?P<api>\S+)|version (?P<banner>\d+\.\d+\.\S+)\s*$")
+VERSION = re.compile(r"vLLM (?:API )?server version (?P<api>[^\s,]+)|version (?P<banner>\d+\.\d+\.\S+)\s*$")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MODEL_LEN = re.compile(r"Using max model len (\d+)\s*$")
 BUDGET = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d+)\.")
 ASYNCHRONOUS = re.compile(r"Asynchronous scheduling is (enabled|disabled)\.")
@@ -71,7 +72,7 @@ def is_startup_log(text: str) -> bool:
 
 def read_startup_log(path: Path, text: str) -> Said:
     """What the log says. Raises ValueError, in one line, where it is cut off or holds no start of a vLLM V1."""
-    lines = text.splitlines()
+    lines = COLOUR.sub("", text).splitlines()
     said = Said(path.name)
     if lines and not text.endswith("\n") and ARGS not in lines[-1] and not CONFIG.search(lines[-1]):
         said.notes.append(f"{path.name}: the last line has no end: left out, it may be cut off")
