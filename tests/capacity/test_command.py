@@ -60,6 +60,12 @@ def test_what_was_found_is_kept(end, status: int, says: str, tmp_path: Path, mon
     assert f"{says}" in output.err and "what was found until then is saved" in output.err and "not finished" in output.out
 
 
+def test_a_search_that_runs_out_of_probes_is_not_finished(tmp_path: Path, capsys):
+    found = searched(tmp_path / "out", *CLOCKWORK, "slo.queue_p99=10", "capacity.max_probes=2", status=1)
+    assert (found["outcome"], found["probes"]) == ("unfinished", 2)
+    assert "not finished" in capsys.readouterr().out
+
+
 def test_an_interruption_before_anything_was_measured_leaves_nothing(tmp_path: Path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -130,3 +130,9 @@ def test_both_units_are_named_wherever_bytes_are_printed(capsys):
     printed = capsys.readouterr().out
     amounts = [line for line in printed.splitlines() if "GB" in line or "GiB" in line]
     assert len(amounts) >= 7 and all("GB (" in line and "GiB)" in line for line in amounts)
+
+
+def test_a_request_that_the_model_does_not_take_is_named(capsys):
+    assert numbers(capsys, "model.max_model_len=8192", "plan.request_tokens=8192")["warnings"] == []
+    (said,) = numbers(capsys, "model.max_model_len=8192", "plan.request_tokens=8193")["warnings"]
+    assert "plan.request_tokens=8193" in said and "model.max_model_len=8192" in said

@@ -172,8 +172,17 @@ def test_a_run_has_the_page_and_its_decisions_both(capsys):
     assert not Path("out/pool.html").exists() and not Path("out/decisions.jsonl.gz").exists()
 
 
-def test_a_run_with_too_large_a_pool_is_refused_before_it_starts(capsys):
-    assert main([*RUN, "output.pool_view=true", "cache.num_gpu_blocks=5000"]) == 2
+@pytest.mark.parametrize(
+    ("sizes", "named"),
+    [
+        ({"cache.num_gpu_blocks": 5000, "cache.num_cpu_blocks": 10}, {"cache.num_gpu_blocks"}),
+        ({"cache.num_gpu_blocks": 300, "cache.num_cpu_blocks": 5000}, {"cache.num_cpu_blocks"}),
+        ({"cache.num_gpu_blocks": 5000, "cache.num_cpu_blocks": 5000}, {"cache.num_gpu_blocks", "cache.num_cpu_blocks"}),
+    ],
+)
+def test_a_run_with_too_large_a_pool_is_refused_before_it_starts(sizes, named, capsys):
+    assert main([*RUN, "output.pool_view=true", *(f"{name}={size}" for name, size in sizes.items())]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "output.pool_view=true" in line and "at most 4,096 blocks" in line and "cache.num_gpu_blocks" in line
+    assert "output.pool_view=true" in line and "at most 4,096 blocks" in line
+    assert {name for name in sizes if name in line} == named
     assert not Path("out").exists()

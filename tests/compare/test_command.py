@@ -161,6 +161,8 @@ def test_user_figures_of_few_and_of_many():
         ("a cut", ["cut", "steps.parquet", "missing"]),
         ("a torn", ["torn/requests.parquet"]),
         ("a b baseline=x", ["baseline=x", "fcfs", "sjf"]),
+        ("a b warmup_requests=300", ["warmup_requests=300", "all 300 requests of fcfs"]),
+        ("a b warmup_s=1e9 warmup_requests=1", ["warmup_s=1000000000.0 warmup_requests=1", "in the warm-up"]),
         ("a b confidence=95", ["confidence=95", "share"]),
         ("a b warmup=some", ["warmup=some", "mser5"]),
         ("a b slo.ttft_s=-1", ["slo.ttft_s=-1"]),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from twin.capacity import files
 from twin.capacity.objectives import ATTAINMENT
-from twin.capacity.search import ALL, FOUND, NONE, Answer
+from twin.capacity.search import ALL, FOUND, NONE, UNFINISHED, Answer
 from twin.results.presentation import number
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def print_cell(cell: "Cell") -> None:
 
 
 def print_answer(made: "Study") -> bool:
-    """The answer; whether there is a rate that meets the objectives."""
+    """The answer; whether there is one: a rate that meets the objectives, and a search that came to its end."""
     from twin.cli.capacity_save import run_command, shown_cell
 
     best = shown_cell(made)
@@ -60,7 +60,7 @@ def print_answer(made: "Study") -> bool:
     for note in _notes(made, answer):
         print(f"note: {note}")
     print(f"this rate again: {run_command(made, best)}")
-    return True
+    return answer.outcome != UNFINISHED
 
 
 def _rate_in_words(answer: "Answer | None") -> str:

@@ -229,7 +229,7 @@ def _check_pool_view(limits: "Limits") -> None:
     from twin.cli.pool_view import too_large
 
     if (why := too_large(limits)) is not None:
-        raise UserError(f"output.pool_view=true: {why}; cache.num_gpu_blocks=N makes it smaller")
+        raise UserError(f"output.pool_view=true: {why}")
 
 
 def _policy(config: dict[str, Any], found: "PolicyFile | None" = None) -> Assembly:

@@ -93,7 +93,7 @@ def numbers(served: "Machine", plan: "MemoryPlan", asked: _Asked) -> dict[str, A
         "request_tokens": asked.tokens,
         "fits": not plan.runs_out(asked.requests, asked.tokens),
         "would_fit": [_change_numbers(change, asked) for change in asked.changes],
-        "warnings": _warnings(served, plan),
+        "warnings": _warnings(served, plan, asked),
     }
 
 
@@ -123,9 +123,12 @@ def _lengths(plan: "MemoryPlan", asked: _Asked) -> list[int]:
     return sorted(lengths | ({asked.given_tokens} if asked.given_tokens else set()))
 
 
-def _warnings(served: "Machine", plan: "MemoryPlan") -> list[str]:
-    warning = plan.warning()
-    return [*served.notes, *([warning] if warning else [])]
+def _warnings(served: "Machine", plan: "MemoryPlan", asked: _Asked) -> list[str]:
+    notes = [*served.notes, *([warning] if (warning := plan.warning()) else [])]
+    if asked.tokens > plan.max_model_len:
+        notes.append(f"plan.request_tokens={asked.tokens}: longer than model.max_model_len={plan.max_model_len}, "
+                     "vLLM rejects such a request")  # fmt: skip
+    return notes
 
 
 def _print_plan(served: "Machine", plan: "MemoryPlan", asked: _Asked) -> None:
@@ -151,7 +154,7 @@ def _print_plan(served: "Machine", plan: "MemoryPlan", asked: _Asked) -> None:
     console.print(requests)
     console.print()
     _print_changes(asked, plan)
-    for warning in _warnings(served, plan):
+    for warning in _warnings(served, plan, asked):
         console.print(f"note: {warning}")
 
 

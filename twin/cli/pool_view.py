@@ -18,12 +18,12 @@ def too_large(limits: "Limits") -> str | None:
     """Why a pool of this size has no such page, or None."""
     from twin.results.pool_page import MOST_BLOCKS
 
-    if max(limits.num_blocks, limits.num_host_blocks) <= MOST_BLOCKS:
+    pools = (("device", limits.num_blocks, "cache.num_gpu_blocks"), ("host", limits.num_host_blocks, "cache.num_cpu_blocks"))
+    over = [(f"{count:,} on the {where}", option) for where, count, option in pools if count > MOST_BLOCKS]
+    if not over:
         return None
-    return (
-        f"the pool view shows at most {MOST_BLOCKS:,} blocks, and there are {limits.num_blocks:,} on the device, "
-        f"{limits.num_host_blocks:,} on the host"
-    )
+    there, options = (", ".join(words) for words in zip(*over, strict=True))
+    return f"the pool view shows at most {MOST_BLOCKS:,} blocks, and there are {there}; give fewer by {options}"
 
 
 class PoolWatch:

@@ -31,9 +31,11 @@ def seeds_of(scene: Scene, variant: Variant) -> list[int]:
 def kept_rows(scene: Scene, options: Options) -> tuple[dict[tuple[str, int], np.ndarray], str, list[str]]:
     """Which requests are measured, by variant and seed; the same of every variant where they are paired.
 
-    Bool arrays, a row of requests; the rule and what it left out, in words; notes.
+    Bool arrays, a row of requests; the rule and what it left out, in words; notes. Raises ValueError where `options` name a
+    warm-up that leaves none; one that the runs were told, and that leaves none, is not heeded.
     """
     cuts, ruled, notes = _cuts(scene, options)
+    asked = " ".join(f"{name}={value}" for name in ("warmup_s", "warmup_requests") if (value := getattr(options, name)))
     kept = {}
     for variant in scene.variants:
         for seed in seeds_of(scene, variant):
@@ -41,6 +43,8 @@ def kept_rows(scene: Scene, options: Options) -> tuple[dict[tuple[str, int], np.
             group = [cut for (_, other), cut in cuts.items() if other == seed] if scene.paired else [own]
             keep = _after(variant.runs[seed], max(cut[0] for cut in group), max(cut[1] for cut in group))
             if not keep.any():
+                if asked:
+                    raise ValueError(f"{asked}: all {len(keep):,} requests of {variant.label} are in the warm-up")
                 keep[:] = True
                 notes.append(f"{variant.label}, seed {seed}: all requests are in the warm-up; none is left out")
             kept[variant.label, seed] = keep
