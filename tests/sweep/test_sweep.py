@@ -12,6 +12,7 @@ from tests.cli.commands import SMALL, complaint
 from tests.results.parsed import Parsed
 from tests.sweep.sweeping import IN_PROCESS, RANDOM, stamps, statuses, summary, sweep, write_policies
 from twin.cli.main import main
+from twin.cli.seeds import combined
 from twin.sweep.lock import LOCK, TakenError, alone
 
 
@@ -236,7 +237,11 @@ def test_a_folder_in_which_another_sweep_is_at_work_is_left_alone(capsys):
 
 
 def test_a_lock_is_let_go_by_who_dies_in_it(tmp_path):
-    code = "import os, pathlib, twin.sweep.lock as l\nheld = l.alone(pathlib.Path('.'))\nheld.__enter__()\nos.kill(os.getpid(), 9)"
+    code = """
+import os, pathlib, twin.sweep.lock
+with twin.sweep.lock.alone(pathlib.Path(".")):
+    os.kill(os.getpid(), 9)
+"""
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=60).returncode == -9
     assert (tmp_path / LOCK).exists()
     with alone(tmp_path), pytest.raises(TakenError):
@@ -253,3 +258,40 @@ def test_a_sweep_has_its_own_page_where_pages_are_wanted():
     assert Path("out/report.html").read_bytes() == page
     assert sweep(*words)[0] == 0
     assert not Path("out/report.html").exists()  # it would be that of other numbers, some day
+
+
+@pytest.mark.parametrize(
+    ("name", "cut"),
+    [
+        ("summary.json", True),
+        ("requests.parquet", True),
+        ("steps.parquet", True),
+        ("summary.json", False),
+        ("requests.parquet", False),
+        ("config.yaml", False),
+    ],
+)
+def test_a_folder_that_is_cut_off_is_run_again(name, cut):
+    assert sweep("policy=fcfs", "seed=0,1", IN_PROCESS)[0] == 0
+    file = Path("out/seed=0", name)
+    was = file.read_bytes()
+    if cut:
+        file.write_bytes(was[: len(was) // 2])
+    else:
+        file.unlink()
+    before = stamps()
+    status, rows = sweep("policy=fcfs", "seed=0,1", IN_PROCESS)
+    assert status == 0 and [row["status"] for row in rows] == ["finished", "finished"]
+    assert stamps()["seed=1"] == before["seed=1"]
+    if name.endswith(".parquet"):
+        assert file.read_bytes() == was
+
+
+def test_seeds_are_saturated_together_where_most_of_them_are():
+    busy = [{"complete": True, "saturated": told} for told in (True, None, False)]
+    assert combined(busy, 3)["saturated"] is False  # one of the two that can tell is not most
+    assert combined([*busy, busy[0]], 4)["saturated"] is True
+    assert combined(busy[1:2] * 2, 2)["saturated"] is None
+    words = ("policy=fcfs", "seeds=2", "trace.arrivals=constant(2)", "trace.num_requests=200", "scheduler.max_num_seqs=1")
+    _, (row,) = sweep(*words, IN_PROCESS)  # 2 requests of 3 s each a second
+    assert row["saturated"] is True

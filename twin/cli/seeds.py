@@ -68,7 +68,7 @@ def _run_all(composed: Composed, command: str, job: Job, folder: Path) -> int:
 
 
 def combined(summaries: list[dict[str, Any]], wanted: int) -> dict[str, Any]:
-    """One flat summary of several; a single one has no intervals."""
+    """One flat summary of several; a single one has no intervals. `saturated` where most of those that can tell are."""
     together: dict[str, Any] = {
         "complete": len(summaries) == wanted and all(summary["complete"] for summary in summaries),
         "seeds": len(summaries),
@@ -80,6 +80,8 @@ def combined(summaries: list[dict[str, Any]], wanted: int) -> dict[str, Any]:
         together[key] = sum(values) / len(values)
         if len(values) > 1:
             together[key], together[f"{key}_ci95"] = mean_and_half_width([float(value) for value in values])
+    told = [summary["saturated"] for summary in summaries if summary.get("saturated") is not None]
+    together["saturated"] = 2 * sum(told) > len(told) if told else None
     return together
 
 

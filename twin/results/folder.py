@@ -17,6 +17,22 @@ REPORT, TIMELINE, DECISIONS, POOL = "report.html", "timeline.json.gz", "decision
 FIGURES = "figures"  # a folder
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether the numbers of a run are there to their ends, as far as a glance tells: no table is read."""
+    try:
+        summary = json.loads((folder / SUMMARY).read_bytes())
+        ends = [_last_four(folder / name) for name in (REQUESTS, STEPS)]
+    except (OSError, ValueError):
+        return False
+    return isinstance(summary, dict) and (folder / CONFIG).is_file() and ends == [b"PAR1", b"PAR1"]
+
+
+def _last_four(path: Path) -> bytes:
+    with path.open("rb") as handle:
+        handle.seek(max(0, path.stat().st_size - 4))
+        return handle.read()
+
+
 class RunFolder:
     """A context in which files are written under temporary names; when it ends well they all get their own.
 

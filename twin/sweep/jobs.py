@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from twin.results.folder import is_whole
 from twin.sweep import ledger
 
 
@@ -23,11 +24,10 @@ class Unit:
         return entry if entry is not None and entry.config_sha256 == self.config_sha256 else None
 
     def status(self) -> str:
-        """How far it has come; finished only if its numbers are there."""
+        """How far it has come; finished only if its numbers are there, and none of them is cut off."""
         entry = self.entry()
         status = ledger.WAITING if entry is None else entry.status
-        whole = (self.folder / "summary.json").is_file()
-        return ledger.WAITING if status == ledger.FINISHED and not whole else status
+        return ledger.WAITING if status == ledger.FINISHED and not is_whole(self.folder) else status
 
     def reason(self) -> str:
         """Why it failed."""
