@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from engine.validate.options import LATENCIES, LOADS, STATISTICS
 from twin.cli.errors import UserError
 from twin.cli.groups import flat
-from twin.cli.options import NOT_NEGATIVE, POSITIVE, WORD, Rule, check_rules, integer, or_null, shown
+from twin.cli.options import NOT_NEGATIVE, POSITIVE, WORD, Rule, check_rules, integer, one_of, or_null, shown
 from twin.cli.quoting import key_of
 
 OWN = {  # option: what it is; their values are taken as they are typed
@@ -33,6 +33,7 @@ RULES = dict.fromkeys(TOLERANCES.values(), NOT_NEGATIVE) | {
     "vllm.scheduler_cls": or_null(WORD),
     "vllm.threads": integer(1, 1024),
     "vllm.cores": or_null(CORES),
+    "vllm.clock": one_of("wall", "cpu"),
     "vllm.start_timeout_s": POSITIVE,
     "vllm.run_timeout_s": POSITIVE,
 }
@@ -99,6 +100,8 @@ def check(config: dict[str, Any]) -> None:
         if strangers:
             raise UserError(f"{strangers[0]}: no such option; there are {', '.join(RULES)}")
     check_rules(RULES, config)
+    if config["vllm"]["clock"] == "cpu" and config["vllm"]["threads"] > 1:
+        raise UserError("vllm.clock=cpu: counts the time of one thread; it needs vllm.threads=1")
     loads = config["validate"]["loads"]
     if len(set(map(float, loads))) < len(loads):
         raise UserError(f"validate.loads={shown(loads)}: each of them once")

@@ -30,7 +30,7 @@ REQUEST_COLUMNS = (
     "request_id", "arrival_s", "added_s", "prompt_tokens", "output_tokens", "first_token_s", "finish_s",
 )  # fmt: skip
 STEP_COLUMNS = ("start_s", "end_s", "waiting", "running")
-ABOUT = ("model", "dtype", "vllm", "torch", "enforce_eager", "threads", "device")  # that step times depend on
+ABOUT = ("model", "dtype", "vllm", "torch", "enforce_eager", "threads", "device", "clock")  # that step times depend on
 
 
 def read_recordings(folders: Sequence[Path]) -> list[Recording]:

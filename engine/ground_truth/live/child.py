@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from engine.ground_truth.live.recorder_files import write_run
-from engine.ground_truth.live.scheduler import FLUSH, STEP_LOG
+from engine.ground_truth.live.scheduler import ARRIVAL, CLOCK, CPU, FLUSH, OF, STEP_LOG, WALL
 
 SOON_S = 0.1  # from the order to the first moment of a run
 LOG_WAIT_S = 60.0
@@ -52,6 +52,7 @@ class Session:
         from vllm.v1.engine.async_llm import AsyncLLM
 
         self.tell_to = tell
+        self.clock = os.environ.get(CLOCK, WALL)
         self.engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**job["engine"]))
 
     def tell(self, **event: Any) -> None:
@@ -69,10 +70,14 @@ class Session:
         rows = json.loads(Path(order["requests"]).read_text(encoding="utf-8"))
         await self.engine.reset_prefix_cache()
         t0_s = time.monotonic() + SOON_S
-        await asyncio.gather(*(self._request(row, t0_s) for row in rows))
+        if self.clock == CPU:  # the scheduler lets them in, each at its time
+            await asyncio.gather(*(self._held(row, len(rows)) for row in rows))
+        else:
+            await asyncio.gather(*(self._request(row, t0_s) for row in rows))
         log = await self._log()
         if order["to"] is not None:
-            write_run(Path(order["to"]), log, rows, t0_s, order["settings"] | _versions())
+            settings = order["settings"] | _versions() | {"clock": self.clock}
+            write_run(Path(order["to"]), log, rows, 0.0 if self.clock == CPU else t0_s, settings)
         self.tell(played=order["play"])
 
     async def _request(self, row: dict[str, Any], t0_s: float) -> None:
@@ -80,6 +85,11 @@ class Session:
         async for _ in self._answer(row["id"], row["prompt_ids"], row["output_tokens"], row["extra_args"], row["priority"]):
             row["client_finish_s"] = time.monotonic() - t0_s
             row.setdefault("client_first_token_s", row["client_finish_s"])
+
+    async def _held(self, row: dict[str, Any], of: int) -> None:
+        extra = (row["extra_args"] or {}) | {ARRIVAL: row["arrival_s"], OF: of}
+        async for _ in self._answer(row["id"], row["prompt_ids"], row["output_tokens"], extra, row["priority"]):
+            pass
 
     def _answer(self, name: str, prompt: list[int], tokens: int, extra: dict[str, Any] | None, priority: int = 0) -> Any:
         from vllm import SamplingParams

@@ -12,12 +12,14 @@ import json
 import os
 from functools import cache
 from importlib import import_module
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Any
 
 SCHEDULER, STEP_LOG, CORES = "TWIN_RECORDED_SCHEDULER", "TWIN_STEP_LOG", "TWIN_SCHEDULER_CORES"
+CLOCK, WALL, CPU = "TWIN_RECORDED_CLOCK", "wall", "cpu"
 PLAIN = "vllm.v1.core.sched.scheduler.Scheduler"
 FLUSH = "twin-flush"
+ARRIVAL, OF = "recorded_arrival_s", "recorded_of"  # extra arguments of a request: when it comes, and of how many it is one
 
 
 def __getattr__(name: str) -> Any:
@@ -31,7 +33,8 @@ def recording(name: str) -> Any:
     """The scheduler class of this dotted name, with a record."""
     module, _, own = name.rpartition(".")
     base = getattr(import_module(module), own)
-    return type(f"Recording{base.__name__}", (Recorder, base), {"__module__": __name__})
+    recorder = Pacer if os.environ.get(CLOCK, WALL) == CPU else Recorder
+    return type(f"Recording{base.__name__}", (recorder, base), {"__module__": __name__})
 
 
 class Recorder:
@@ -45,16 +48,19 @@ class Recorder:
         self.twin_steps: list[dict[str, Any]] = []
         self.twin_open: dict[int, dict[str, Any]] = {}  # by the plan: steps that have not ended
 
+    def twin_now_s(self) -> float:
+        return monotonic()
+
     def add_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        self.twin_added[request.request_id] = monotonic()
+        self.twin_added[request.request_id] = self.twin_now_s()
         return super().add_request(request, *args, **kwargs)  # type: ignore[misc]
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
         this: Any = self
-        start_s = monotonic()
+        start_s = self.twin_now_s()
         before = {request.request_id for request in this.running}
         plan = super().schedule(*args, **kwargs)  # type: ignore[misc]
-        planned_s = monotonic()
+        planned_s = self.twin_now_s()
         parts = []
         for name, tokens in plan.num_scheduled_tokens.items():
             parts.append((name, tokens, this.requests[name].num_computed_tokens - tokens))
@@ -72,9 +78,9 @@ class Recorder:
         return plan
 
     def update_from_output(self, plan: Any, output: Any, *args: Any, **kwargs: Any) -> Any:
-        computed_s = monotonic()
+        computed_s = self.twin_now_s()
         told = super().update_from_output(plan, output, *args, **kwargs)  # type: ignore[misc]
-        end_s = monotonic()
+        end_s = self.twin_now_s()
         step = self.twin_open.pop(id(plan), None)
         if step is not None:
             lines = [line for outputs in told.values() for line in outputs.outputs]
@@ -95,3 +101,50 @@ class Recorder:
             json.dump(content, file)
         os.replace(f"{path}.part", path)
         self.twin_added, self.twin_steps = {}, []
+
+
+class Pacer(Recorder):
+    """Time is CPU time of the thread that schedules and computes: what others take of its core is in no stamp.
+
+    Requests are sent beforehand, all of a run, and let in here when this clock says that they come; while nothing is to be
+    done it is set forward. A scheduler with a clock of its own (`engine.vllm`) goes by this one.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.twin_held: list[tuple[float, int, Any]] = []  # (arrival, number, request), the next one last
+        self.twin_begun = False
+        self.twin_zero_s = 0.0  # of the thread's time
+        if hasattr(type(self), "clock"):
+            self.clock = self.twin_now_s
+
+    def twin_now_s(self) -> float:
+        return thread_time() - self.twin_zero_s
+
+    def add_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        told = request.sampling_params.extra_args or {}
+        if ARRIVAL not in told:
+            return super().add_request(request, *args, **kwargs)
+        request.arrival_time = told[ARRIVAL]
+        self.twin_held.append((told[ARRIVAL], len(self.twin_held), request))
+        if len(self.twin_held) == told[OF]:
+            self.twin_held.sort(key=lambda held: held[:2], reverse=True)
+            self.twin_begun, self.twin_zero_s = True, thread_time()
+        return None
+
+    def get_num_unfinished_requests(self) -> int:
+        unfinished: int = super().get_num_unfinished_requests()  # type: ignore[misc]
+        return unfinished + (len(self.twin_held) if self.twin_begun else 0)
+
+    def schedule(self, *args: Any, **kwargs: Any) -> Any:
+        if self.twin_begun:
+            self._let_in()
+        return super().schedule(*args, **kwargs)
+
+    def _let_in(self) -> None:
+        """Who has come by now; if nobody is there, the next one comes now."""
+        if self.twin_held and self.get_num_unfinished_requests() == len(self.twin_held):
+            self.twin_zero_s -= max(0.0, self.twin_held[-1][0] - self.twin_now_s())
+        while self.twin_held and self.twin_held[-1][0] <= self.twin_now_s():
+            super().add_request(self.twin_held.pop()[2])
+        self.twin_begun = bool(self.twin_held)

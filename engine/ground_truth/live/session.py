@@ -14,7 +14,7 @@ import numpy as np
 from engine.ground_truth.live.interpreter import Interpreter
 from engine.ground_truth.live.plan import Plan, engine_arguments, huggingface_config, requests_of, scheduler_of, settings
 from engine.ground_truth.live.process import VllmProcess
-from engine.ground_truth.live.scheduler import CORES, PLAIN, SCHEDULER, STEP_LOG
+from engine.ground_truth.live.scheduler import CLOCK, CORES, PLAIN, SCHEDULER, STEP_LOG
 from engine.ground_truth.measured import measured
 from engine.ground_truth.reading import read_recordings
 from engine.validate.capacity import capacity
@@ -116,6 +116,7 @@ def _environment(plan: Plan, interpreter: Interpreter, place: Path) -> dict[str,
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0" if options["threads"] == 1 else "1",  # the model in the engine's own process
         SCHEDULER: scheduler_of(plan.config) or PLAIN,
         STEP_LOG: str(place / "steps.json"),
+        CLOCK: options["clock"],
     }
     if options["cores"] is not None:
         environment[CORES] = ",".join(map(str, options["cores"]))
