@@ -10,7 +10,6 @@ import json
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -38,24 +37,23 @@ def main() -> None:
 
 
 def _section(name: str) -> str:
-    start_s = time.monotonic()
     words = [sys.executable, "-m", "twin", "reproduce", name, "--json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode not in (0, 1) or not done.stdout:
         sys.exit(f"{name}: {done.stderr.strip()}")
-    return as_markdown(json.loads(done.stdout), time.monotonic() - start_s)
+    return as_markdown(json.loads(done.stdout))
 
 
-def as_markdown(result: dict[str, Any], took_s: float) -> str:
+def as_markdown(result: dict[str, Any]) -> str:
     """The section of one result, without the `## ` of its heading."""
     rows = [
         f"| {each['what']} | {each['published']} | {each['ours']} | {WORDS[each['direction']]} | {WORDS[each['size']]} |"
         for each in result["figures"]
     ]
     table = ["| | published | ours | direction | size |", "|---|---|---|---|---|", *rows]
-    told = [f"{_sentence(result['verdict'])} Alike: {result['alike']}. `twin reproduce {result['name']}`: {took_s:.0f} s."]
+    told = [f"{_sentence(result['verdict'])} Alike: {_sentence(result['alike'])}"]
     if result["why"]:
-        told.append(f"Why ours differs: {result['why']}")
+        told.append(f"Why ours differs: {_sentence(result['why'])}")
     paragraphs = [result["name"], f"{_sentence(result['title'])} Published by: {result['source']}."]
     wrapped = [textwrap.fill(text, 125, break_long_words=False, break_on_hyphens=False) for text in told]
     return "\n\n".join([*paragraphs, "\n".join(table), *wrapped]) + "\n"
