@@ -1,5 +1,8 @@
 """The PagedAttention paper's comparison with Orca, small."""
 
+import pytest
+
+from twin.cli.errors import UserError
 from twin.reproduce.experiment import load
 from twin.reproduce.paging import SERVERS, loads, rates
 from twin.reproduce.running import simulate
@@ -32,3 +35,8 @@ def test_paging_sustains_more():
     figures = rates(load("paging", ["requests=150", "limit_s=0.1", "halvings=1", "jobs=1"]))
     assert [figure.what[-13:] for figure in figures] == ["Orca (Oracle)", "er Orca (Max)"]
     assert all(figure.direction for figure in figures)
+
+
+def test_too_few_requests_are_refused():
+    with pytest.raises(UserError, match="requests: 1 are too few"):
+        loads(load("paging", ["requests=1", "jobs=1"]))

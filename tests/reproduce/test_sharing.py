@@ -2,6 +2,7 @@
 
 import pytest
 
+from twin.cli.errors import UserError
 from twin.reproduce.experiment import load
 from twin.reproduce.sharing import blocks_of, figures_of, lengths_of, saving
 
@@ -40,3 +41,12 @@ def test_it_goes_the_way_that_was_published():
     assert len(figures) == 9
     assert all(figure.direction is not False for figure in figures)
     assert all(figure.size for figure in figures if "any search" in figure.what)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["mean_tokens={Alpaca: [1, 50], ShareGPT: [2, 3]}", "mean_tokens={Alpaca: [5], ShareGPT: [2]}", "block_size=4096"],
+)
+def test_what_cannot_be_played_is_refused(change: str):
+    with pytest.raises(UserError, match=change.partition("=")[0]):
+        figures_of(load("sharing", [change]), "Alpaca")

@@ -29,6 +29,7 @@ def test_bounds_that_enclose_no_rate_are_refused(bounds: tuple[float, float]):
         sustained_rates(QUEUE, SERVERS, bounds, limit_s=0.6, halvings=1)
 
 
-def test_bounds_in_the_wrong_order_are_refused():
+@pytest.mark.parametrize("bounds", [(2, 1), (1,), (1, 2, 4)])
+def test_bounds_are_two_rates_in_order(bounds: tuple[float, ...]):
     with pytest.raises(UserError, match="the lower one first"):
-        sustained_rates(QUEUE, SERVERS, (2, 1), limit_s=0.6, halvings=1)
+        sustained_rates(QUEUE, SERVERS, bounds, limit_s=0.6, halvings=1)

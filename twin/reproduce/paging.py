@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from twin.cli.errors import UserError
 from twin.reproduce.experiment import Experiment
 from twin.reproduce.result import Figure, near, within
 from twin.reproduce.running import simulate
@@ -30,6 +31,8 @@ def load_of(run: "Run") -> tuple[float, float]:
     """
     steps, end_s = run.steps, run.requests.arrival_s.max()
     steps = steps[(steps.start_s >= WARM_UP * end_s) & (steps.start_s < end_s) & (steps.prefill_tokens == 0)]
+    if steps.empty:
+        raise UserError(f"requests: {len(run.requests)} are too few: no step without a prompt lies between their arrivals")
     batch = (steps.sequences * steps.repeat).sum() / steps.repeat.sum()
     tokens = (steps.context_tokens * steps.duration_s).sum() / steps.duration_s.sum()
     return float(batch), float(100 * tokens / SLOTS)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from twin.cli.errors import UserError
 from twin.core.beams import Beams
 from twin.core.limits import Limits
 from twin.core.request import Request
@@ -34,7 +35,14 @@ def run(experiment: Experiment) -> list[Figure]:
 def figures_of(experiment: Experiment, data: str) -> list[Figure]:
     """One data set's."""
     published, values = experiment.published[data], experiment.values
-    prompt_mean, output_mean = values["mean_tokens"][data]
+    means = values["mean_tokens"][data]
+    if len(means) != 2 or not all(1 < mean < MOST_TOKENS for mean in means):
+        raise UserError(
+            f"mean_tokens: {means} of {data}; must be of prompts and of outputs, above 1 and below {MOST_TOKENS}"
+        )
+    if values["block_size"] > MOST_TOKENS:
+        raise UserError(f"block_size: {values['block_size']} is more than the {MOST_TOKENS} tokens of the longest request")
+    prompt_mean, output_mean = means
     lengths = lengths_of(prompt_mean, output_mean, values["requests"][data], values["seed"])
     block_size = values["block_size"]
     draws = np.random.default_rng(values["seed"])

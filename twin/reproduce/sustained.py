@@ -23,9 +23,9 @@ def sustained_rates(
 
     `bounds`: a rate that every server sustains and one that none does. Raises UserError where they are not so.
     """
+    if len(bounds) != 2 or not 0 < bounds[0] < bounds[1]:
+        raise UserError(f"bounds: {bounds} must be two rates in requests/s, the lower one first")
     low, high = bounds
-    if not 0 < low < high:
-        raise UserError(f"bounds: {low:g} and {high:g} requests/s; must be two rates, the lower one first")
 
     def latencies_s(rates: Sequence[float]) -> list[float]:
         variants = [{**server, "trace.rate": rate} for server, rate in zip(servers, rates, strict=True)]

@@ -39,8 +39,11 @@ def run(experiment: Experiment) -> list[Figure]:
 def shares(experiment: Experiment) -> list[Figure]:
     """Requests that are all alike, in ever smaller pools; the last come is the victim, as in vLLM."""
     values, published = experiment.values, experiment.published["recomputed"]
-    prompt, output = values["alike_tokens"]
-    load = {"trace.num_requests": values["alike_requests"], "trace.prompt_tokens": prompt, "trace.output_tokens": output}
+    load = {
+        "trace.num_requests": values["alike_requests"],
+        "trace.prompt_tokens": values["alike_prompt_tokens"],
+        "trace.output_tokens": values["alike_output_tokens"],
+    }
     wastes = simulate(experiment, [{**load, "cache.num_gpu_blocks": blocks} for blocks in published], waste_of)
     figures: list[Figure] = []
     before = None
