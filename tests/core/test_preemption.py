@@ -138,3 +138,22 @@ def test_decodes_of_unequal_length_run_together() -> None:
     """live-12: contexts of 120 and 50 tokens."""
     drive = Drive(Request("a", 0, 120, 9), Request("b", 0, 50, 9), num_blocks=99)
     assert scheduled(drive.drain())[1:] == [{"a": 1, "b": 1}] * 8
+
+
+class Smallest(Policy):
+    """Lowest priority value first, preemptive."""
+
+    preempts = steady = True
+
+    def order(self, request, view):
+        return request.priority
+
+
+def test_nobody_gives_up_blocks_for_a_head_that_lacks_budget() -> None:
+    """Without chunked prefill: "a" decodes, so 19 of 20 tokens are left, and "b" needs 20 at once. Blocks are free."""
+    a, b = Request("a", 0, 5, 3, priority=1), Request("b", 0, 20, 1, priority=0)
+    drive = Drive(a, policy=Smallest(), num_blocks=99, max_num_batched_tokens=20, enable_chunked_prefill=False)
+    first = drive.step()
+    assert drive.scheduler.add(b) is None
+    assert scheduled([first, *drive.drain()]) == [{"a": 5}, {"a": 1}, {"a": 1}, {"b": 20}]
+    assert a.preemptions == 0

@@ -21,6 +21,7 @@ from twin.core.limits import blocks_for
 from twin.core.ordered import is_less, key_of
 from twin.core.preemptive import Ranking
 from twin.core.request import REJECTED, SWAPPED, Request
+from twin.core.start import exceeds_budget
 from twin.core.swap import unlock
 from twin.policy import Answer
 
@@ -61,7 +62,7 @@ def admit_heads(state: State, batch: Batch) -> str | None:
                 ranking.add(request)
         elif (state.swapped or state.paused) and not state.running and not request.placeholders and unlock(state):
             continue  # what the others kept on the device would have locked it out
-        elif not (ranking and not was_swapped and ranking.make_room(request)):
+        elif not ranking or was_swapped or exceeds_budget(state, request, batch.budget) or not ranking.make_room(request):
             return NO_ROOM
     return None
 

@@ -55,3 +55,13 @@ def start(state: State, request: Request, budget: int, asked: int | None) -> int
     else:
         state.recompute_hits += cached
     return tokens
+
+
+def exceeds_budget(state: State, request: Request, budget: int) -> bool:
+    """Without chunked prefill: it has to be computed at once, and this is more than the step has left."""
+    limits = state.limits
+    if limits.enable_chunked_prefill:
+        return False
+    cached = len(state.pool.lookup(request)) * limits.block_size if state.pool.caches else 0
+    pending = request.known_tokens - cached
+    return min(pending, state.chunk_limit or pending) > budget
