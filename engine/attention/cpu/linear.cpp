@@ -38,7 +38,7 @@ constexpr int columns_with(int rows) {
 #if defined(__AVX512F__)
     return VECTORS;
 #else
-    return rows <= 2 ? VECTORS : rows <= 4 ? VECTORS / 2 : VECTORS / 3;
+    return rows <= 2 ? VECTORS : rows == 3 ? VECTORS / 2 : VECTORS / 3;
 #endif
 }
 
@@ -105,36 +105,46 @@ struct Bfloat16 {
 
 template <class Element>
 struct Product {
-    const int32_t* x;  // words [rows / ROWS_TOGETHER][inputs][rows together][X]
+    const int32_t* x;  // words [groups of rows][inputs][rows together][X]
     const float* w;    // words, packed
     const Element* bias;
     Element* out;  // [rows, outputs]
     int64_t rows, outputs, inputs;
 };
 
-// Fetches a part of the next panel, `lines` every four words.
-struct Ahead {
-    const float* next;
-    int lines;
+// How many rows from this one on go together: groups are of even size, or one apart.
+INLINE int64_t rows_from(int64_t row, int64_t rows) {
+    const int64_t left = rows - row, groups = (left + ROWS_TOGETHER - 1) / ROWS_TOGETHER;
+    return (left + groups - 1) / groups;
+}
 
-    INLINE void fetch() {
-        for (int i = 0; i < lines; i++, next += LINE_WORDS) __builtin_prefetch(next, 0, 2);
+// Fetches the next panel while so many tiles go over this one, evenly, so that memory is as busy at the last of them as at the
+// first.
+struct Ahead {
+    const float *next, *end;
+    int64_t tiles, due = 0;  // lines that should be under way by now and are not, times tiles
+
+    INLINE void fetch(int words) {
+        for (due += words * (PANEL / LINE_WORDS); due >= tiles && next < end; due -= tiles, next += LINE_WORDS)
+            __builtin_prefetch(next, 0, 2);
     }
 };
 
 // ROWS rows from `row` on, by the COLUMNS vectors of a panel from `first` on.
 template <class Type, int ROWS, int COLUMNS>
-INLINE void tile(const Product<typename Type::Element>& p, int64_t row, int64_t panel, int first, Ahead& ahead) {
+INLINE void tile(const Product<typename Type::Element>& p, int64_t row, int64_t panel, int first, Ahead& shared) {
     const int32_t* x = p.x + row * p.inputs * Type::X;
     const float* w = p.w + panel * PANEL * p.inputs + first * LANES;
+    Ahead ahead = shared;  // in registers
     Floats sums[ROWS][COLUMNS] = {};
     int64_t k = 0;
     for (; k + 4 <= p.inputs; k += 4) {
-        ahead.fetch();
+        if (ROWS > 2) ahead.fetch(4);  // few rows read so regularly that the processor fetches by itself
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++, x += ROWS * Type::X, w += PANEL) Type::multiply_add(sums, x, w);
     }
     for (; k < p.inputs; k++, x += ROWS * Type::X, w += PANEL) Type::multiply_add(sums, x, w);
+    shared = ahead;
     const int64_t column = panel * PANEL + first * LANES;
     for (int c = 0; c < COLUMNS && column + c * LANES < p.outputs; c++) {
         const Floats bias = p.bias ? load_row(p.bias, column + c * LANES, p.outputs) : Floats{};
@@ -152,16 +162,14 @@ void rows_of_panel(const Product<typename Type::Element>& p, int64_t row, int64_
 
 template <class Type>
 void panel_product(const Product<typename Type::Element>& p, int64_t panel) {
-    // The next panel is fetched in equal parts by all tiles: 3 lines a word.
     const int64_t groups = (p.rows + ROWS_TOGETHER - 1) / ROWS_TOGETHER;
-    const int64_t tiles = groups * (VECTORS / columns_with(int(std::min<int64_t>(p.rows, ROWS_TOGETHER))));
-    const bool last = (panel + 1) * PANEL >= p.outputs;
-    Ahead ahead = {p.w + (panel + 1) * PANEL * p.inputs, last ? 0 : int((4 * PANEL / LINE_WORDS + tiles - 1) / tiles)};
-    const float* const end = ahead.next + PANEL * p.inputs;
-    for (int64_t row = 0; row < p.rows; row += ROWS_TOGETHER) {
-        if (ahead.next >= end) ahead.lines = 0;
+    const int64_t tiles = groups * (VECTORS / columns_with(int(rows_from(0, p.rows))));
+    const float* const next = p.w + (panel + 1) * PANEL * p.inputs;
+    Ahead ahead = {next, (panel + 1) * PANEL < p.outputs ? next + PANEL * p.inputs : next, tiles};
+    for (int64_t row = 0, together; row < p.rows; row += together) {
+        together = rows_from(row, p.rows);
 #define ROWS_OF(ROWS) rows_of_panel<Type, ROWS>(p, row, panel, ahead)
-        switch (std::min<int64_t>(p.rows - row, ROWS_TOGETHER)) {
+        switch (together) {
             case 1: ROWS_OF(1); break;
             case 2: ROWS_OF(2); break;
             case 3: ROWS_OF(3); break;
@@ -180,8 +188,8 @@ void panel_product(const Product<typename Type::Element>& p, int64_t panel) {
 // Rows of x that go together, word by word.
 template <class Type>
 void lay_out(const int32_t* x, int64_t x_stride, int64_t rows, int64_t inputs, int32_t* to) {
-    for (int64_t row = 0; row < rows; row += ROWS_TOGETHER) {
-        const int64_t together = std::min<int64_t>(rows - row, ROWS_TOGETHER);
+    for (int64_t row = 0, together; row < rows; row += together) {
+        together = rows_from(row, rows);
         const int32_t* from = x + row * x_stride;
         for (int64_t k = 0; k < inputs; k++)
             for (int64_t r = 0; r < together; r++, to += Type::X) Type::lay_out(from[r * x_stride + k], to);
