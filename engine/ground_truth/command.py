@@ -90,9 +90,11 @@ def _live(own: Own, composed: Composed, command: str) -> int:
             streams.complain(f"twin validate: {error}")
             return FAILED
         except KeyboardInterrupt:
-            streams.complain(
-                f"twin validate: {signals.in_words()}; vLLM was ended; runs played until then: {place / 'recorded'}"
+            whole = sorted(path.name for path in (place / "recorded").glob("*"))
+            kept = (
+                f"{', '.join(whole)} are whole: recorded={place / 'recorded'}" if whole else "no run was played to its end"
             )
+            streams.complain(f"twin validate: {signals.in_words()}; vLLM was ended; {kept}")
             return signals.exit_status()
         print(f"capacity of this vLLM: {played.requests_per_s:.3g} requests/s", flush=True)
         study = _opened([place / "recorded" / name for name in played.names], own, composed)
