@@ -96,4 +96,4 @@ def _print_json(experiment: "Experiment", figures: "list[Figure]") -> None:
 
     about = {key: getattr(experiment, key) for key in ("name", "title", "source", "alike", "why")}
     about |= {"verdict": verdict(figures), "figures": [figure._asdict() for figure in figures]}
-    print(json.dumps(about, indent=2, ensure_ascii=False))
+    print(json.dumps(about, indent=2, ensure_ascii=False, default=bool))  # a comparison of numpy's numbers is one of its own
