@@ -6,22 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from vllm.logger import init_logger
 from vllm.v1.core.sched.request_queue import SchedulingPolicy
 from vllm.v1.core.sched.scheduler import Scheduler
 
+from engine.vllm._arrivals import Arrivals
 from engine.vllm._errors import Boundary
-from engine.vllm._internals import check_instance, check_request
+from engine.vllm._internals import check_instance
+from engine.vllm._landing import Landing
 from engine.vllm._options import Twin
 from engine.vllm._preemptive import Takeover, with_takeover
-from engine.vllm._queue import REFUSED, PolicyQueue
-from engine.vllm._request import PREDICTED, Record
+from engine.vllm._queue import PolicyQueue
+from engine.vllm._request import Record
 from engine.vllm._state import State
 from twin.core.errors import PolicyError
 from twin.policy import Answer
-from twin.predictor import as_tokens
-
-logger = init_logger("vllm.twin")
 
 
 class Carrier:
@@ -43,10 +41,8 @@ class Carrier:
         self.schedule = with_takeover(Scheduler.schedule) if self.preemptive else None
         self.admitted: list[str] = []  # in this plan
         self.refused: Any = None  # vLLM's request that has to wait, and all behind it
-        self.yielding: dict[int, list[Record]] = {}  # id of vLLM's plan, while it is in flight -> who yields
-        self.landing_now = False
-        self.ended_now: list[Record] = []
-        self.checked = False
+        self.arrivals = Arrivals(scheduler, twin, self.state)
+        self.landing = Landing(scheduler, twin, self.state)
         if self.preemptive or policy.victim is not None:
             self._watch_allocations()
         if policy.chunk is not None:
@@ -56,62 +52,6 @@ class Carrier:
     def of(cls, scheduler: Any, twin: Twin) -> Carrier | None:
         """None: the policy decides nothing, and wants to be told nothing."""
         return cls(scheduler, twin) if twin.has_hooks else None
-
-    # --- arrival
-
-    def arrives(self, request: Any) -> None:
-        """vLLM is about to take it in."""
-        if not self.checked:
-            check_request(request)
-            self.checked = True
-        reason = None
-        try:
-            record = Record(request, self.state)
-        except ValueError as error:
-            reason = str(error)
-            sampling, request.sampling_params = request.sampling_params, None  # its extra arguments cannot be read
-            record = Record(request, self.state)
-            request.sampling_params = sampling
-        request.twin_record = record
-        request.priority = 0  # what it counts for is the policy's affair: see `_name_victim`
-        self.state.now = max(self.state.now, record.arrival_s)
-        reason = reason or self._predict(record) or self._cannot(request)
-        if reason is not None:
-            record.place = REFUSED
-            self._fail(request, reason)
-            logger.warning("request %s is refused: %s", record.id, reason)
-
-    def _cannot(self, request: Any) -> str | None:
-        if request.resumable:
-            return "streaming input keeps blocks while it waits, which no policy here knows of"
-        if request.sampling_params is None:
-            return "it is a request of a pooling model"
-        return None
-
-    def _predict(self, record: Record) -> str | None:
-        """Its prediction, if it brings none itself; why it is refused, if it needs one."""
-        predictor = self.twin.predictor
-        if record.predicted_output is None and predictor is not None:
-            try:
-                record.predicted_output = as_tokens(predictor.predict(record.view, None))
-            except ValueError as error:
-                raise PolicyError(f"predictor {type(predictor).__name__}: {error}") from error
-        if record.predicted_output is None and self.policy.needs_prediction:
-            return (
-                f"policy {self.twin.name} needs a prediction of its output: extra argument {PREDICTED} (in requests to the "
-                f"server: vllm_xargs), or a predictor for all that bring none"
-            )
-        return None
-
-    def _fail(self, request: Any, reason: str) -> None:
-        """vLLM ends it with an error when the next step has been counted, as it does where a grammar cannot be compiled."""
-        failed = self.scheduler.grammar_compile_error_reqs
-        if isinstance(failed, set):
-            failed.add(request.request_id)
-            return
-        from vllm.outputs import RequestError
-
-        failed[request.request_id] = RequestError(code="validation_error", message=reason)
 
     # --- a step
 
@@ -159,7 +99,7 @@ class Carrier:
         if answer == Answer.NEVER:
             queue.queue.pop(record)  # type: ignore[arg-type]
             record.rejected, record.place = True, None
-            self._fail(request, f"policy {self.twin.name} answered NEVER")
+            self.arrivals.fail(request, f"policy {self.twin.name} answered NEVER")
             return False
         return True
 
@@ -184,14 +124,6 @@ class Carrier:
             self.policy.on_admit(record.view, self.view)
         if self.takeover is not None:
             self.takeover.ranks.add(record)  # type: ignore[arg-type]
-
-    def launched(self, planned: Any) -> None:
-        """Who yields a token in this step, for `on_step`."""
-        if self.policy.on_step is None or not planned.num_scheduled_tokens:
-            return
-        requests = self.scheduler.requests
-        members = [requests[name] for name in planned.num_scheduled_tokens]
-        self.yielding[id(planned)] = [request.twin_record for request in members if not request.is_prefill_chunk]
 
     # --- victims
 
@@ -266,62 +198,3 @@ class Carrier:
             return answer
 
         scheduler._reserve_prefill_lookahead = chunk
-
-    # --- the end of a step
-
-    @contextmanager
-    def landing(self, planned: Any) -> Iterator[None]:
-        """vLLM counts the tokens of a step that has ended."""
-        state = self.state
-        state.now = max(state.now, state.clock())
-        if self.policy.on_step is not None and planned.num_scheduled_tokens:
-            self._tell_of_step(self.yielding.pop(id(planned)))
-        self.landing_now = True
-        try:
-            yield
-        finally:
-            self.landing_now = False
-        ended, self.ended_now = self.ended_now, []
-        for record in ended:
-            self._tell_of_end(record)
-
-    def _tell_of_step(self, yielding: list[Record]) -> None:
-        by_user: dict[str | None, int] = {}
-        for record in yielding:
-            by_user[record.user] = by_user.get(record.user, 0) + 1
-        alive = [record for record in yielding if record.state in ("waiting", "running")]
-        for record in alive:
-            record.coming = 1
-        assert self.policy.on_step is not None
-        self.policy.on_step(self.view, Yields(by_user, alive), 1)
-        for record in alive:
-            record.coming = 0
-
-    def ended(self, request: Any) -> None:
-        record: Record = request.twin_record
-        if self.landing_now:
-            self.ended_now.append(record)
-        else:
-            self._tell_of_end(record)
-
-    def _tell_of_end(self, record: Record) -> None:
-        if record.rejected or record.place == REFUSED:
-            return
-        if self.policy.on_finish is not None:
-            self.policy.on_finish(record.view, self.view)
-        predictor = self.twin.predictor
-        if predictor is not None and predictor.on_finish is not None and record.state == "finished":
-            predictor.on_finish(record.view, record.generated)
-
-
-class Yields:
-    """Who got a token in the step just done, for `Policy.on_step`."""
-
-    __slots__ = ("_yielding", "by_user")
-
-    def __init__(self, by_user: dict[str | None, int], yielding: list[Record]) -> None:
-        self.by_user, self._yielding = by_user, yielding
-
-    @property
-    def requests(self) -> list[Any]:
-        return [record.view for record in self._yielding]

@@ -73,7 +73,7 @@ class TwinScheduler(Scheduler):
         if self.twin_carrier is None:
             return super().add_request(request)
         with self.twin_carrier.errors:
-            self.twin_carrier.arrives(request)
+            self.twin_carrier.arrivals.arrives(request)
             super().add_request(request)
 
     def schedule(self, *args: Any, **kwargs: Any) -> Any:
@@ -89,7 +89,7 @@ class TwinScheduler(Scheduler):
         carrier = self.twin_carrier
         if carrier is None:
             return super().update_from_output(scheduler_output, model_runner_output)
-        with carrier.errors, carrier.landing(scheduler_output):
+        with carrier.errors, carrier.landing.of(scheduler_output):
             return super().update_from_output(scheduler_output, model_runner_output)
 
     def finish_requests(self, *args: Any, **kwargs: Any) -> Any:
@@ -116,7 +116,7 @@ class TwinScheduler(Scheduler):
     def _free_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         freed = super()._free_request(request, *args, **kwargs)
         if self.twin_carrier is not None:
-            self.twin_carrier.ended(request)
+            self.twin_carrier.landing.ended(request)
         return freed
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:
@@ -124,7 +124,7 @@ class TwinScheduler(Scheduler):
             self.twin_carrier.has_come_in()
         super()._update_after_schedule(scheduler_output)
         if self.twin_carrier is not None:
-            self.twin_carrier.launched(scheduler_output)
+            self.twin_carrier.landing.launched(scheduler_output)
 
 
 class AsyncTwinScheduler(TwinScheduler, AsyncScheduler):
