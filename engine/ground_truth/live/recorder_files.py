@@ -32,7 +32,7 @@ def write_run(folder: Path, log: Mapping[str, Any], asked: Sequence[Row], t0_s: 
         raise LogError(f"{len(asked)} requests were sent, and the scheduler was given {len(added)}")
     prompts = {row["id"]: len(row["prompt_ids"]) for row in asked}
     folder.mkdir(parents=True, exist_ok=True)
-    _csv(folder / "requests.csv", REQUESTS, [_request(row, added, steps) for row in asked])
+    _csv(folder / "requests.csv", REQUESTS, sorted((_request(row, added, steps) for row in asked), key=_added))
     rows = [_step(number, steps, prompts) for number in range(len(steps))]
     _csv(folder / "steps.csv", tuple(rows[0]), rows)
     _jsonl(
@@ -88,6 +88,12 @@ def _request(row: Row, added: Mapping[str, float], steps: Sequence[Row]) -> Row:
     }
 
 
+def _added(row: Row) -> float:
+    """What the engine was given first comes first, also where the table's digits do not tell."""
+    time_s: float = row["added_s"]
+    return time_s
+
+
 def _step(number: int, steps: Sequence[Row], prompts: Mapping[str, int]) -> Row:
     step = steps[number]
     prefill = [part for part in step["parts"] if part[2] < prompts[part[0]] or part[1] > 1]
@@ -127,7 +133,7 @@ def _csv(path: Path, columns: Sequence[str], rows: Iterable[Row]) -> None:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, float):
-        return f"{value:.6f}"
+        return f"{value:.9f}"
     return "" if value is None else value
 
 

@@ -12,7 +12,7 @@ import json
 import os
 from functools import cache
 from importlib import import_module
-from time import monotonic, thread_time
+from time import monotonic, thread_time, time
 from typing import Any
 
 SCHEDULER, STEP_LOG, CORES = "TWIN_RECORDED_SCHEDULER", "TWIN_STEP_LOG", "TWIN_SCHEDULER_CORES"
@@ -51,7 +51,13 @@ class Recorder:
     def twin_now_s(self) -> float:
         return monotonic()
 
+    def twin_arrival(self) -> float:
+        """On the clock that a policy goes by."""
+        return time()
+
     def add_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """A policy sees it arrive when the scheduler is given it: by that ties are broken, here and in lockstep."""
+        request.arrival_time = self.twin_arrival()
         self.twin_added[request.request_id] = self.twin_now_s()
         return super().add_request(request, *args, **kwargs)  # type: ignore[misc]
 
@@ -121,11 +127,13 @@ class Pacer(Recorder):
     def twin_now_s(self) -> float:
         return thread_time() - self.twin_zero_s
 
+    def twin_arrival(self) -> float:
+        return self.twin_now_s()
+
     def add_request(self, request: Any, *args: Any, **kwargs: Any) -> Any:
         told = request.sampling_params.extra_args or {}
         if ARRIVAL not in told:
             return super().add_request(request, *args, **kwargs)
-        request.arrival_time = told[ARRIVAL]
         self.twin_held.append((told[ARRIVAL], len(self.twin_held), request))
         if len(self.twin_held) == told[OF]:
             self.twin_held.sort(key=lambda held: held[:2], reverse=True)
