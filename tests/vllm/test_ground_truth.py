@@ -33,7 +33,8 @@ def live(version: str) -> None:
     [
         ["vllm.clock=wall"],
         ["vllm.clock=cpu", "policy=sjf", "predictor=oracle"],
-        ["vllm.clock=cpu", "policy=srpt", "predictor=oracle", "cache.num_gpu_blocks=8"],  # who is out of blocks is preempted
+        # four blocks fewer than three requests may want: who finds none is preempted
+        ["vllm.clock=cpu", "policy=srpt", "predictor=oracle", "cache.num_gpu_blocks=8", "model.max_model_len=128"],
     ],
     ids=["fcfs", "sjf", "srpt"],
 )
