@@ -21,6 +21,12 @@ def scrape(tokens: float, running: int = 1) -> str:
     return f'vllm:prompt_tokens_total{{engine="0"}} {tokens}\nvllm:num_requests_running{{engine="0"}} {running}\n'
 
 
+def buckets(label: str) -> str:
+    """Two scrapes of a histogram of one bucket, with this label."""
+    name = "vllm:time_to_first_token_seconds"
+    return "".join(f"{at_s}\n{name}_bucket{{{label}}} {at_s}\n{name}_sum {at_s}\n" for at_s in (1790000000, 1790000005))
+
+
 def read(path: Path, text: str) -> Scrapes:
     path.write_text(text)
     return read_scrapes(path)
@@ -125,6 +131,10 @@ def test_quantiles_as_promql_has_them():
     assert [histogram.quantile(q) for q in (0.125, 0.375, 0.5, 0.9)] == [0.5, 1.5, 2.0, 2.0]
 
 
+def test_a_histogram_without_a_finite_edge_is_none(tmp_path: Path):
+    assert read(tmp_path / "scrapes.txt", buckets('le="+Inf"')).histogram("time_to_first_token_seconds") is None
+
+
 def test_a_last_scrape_that_is_cut_off_is_left_out_and_said(tmp_path: Path):
     cut = 'vllm:prompt_tokens_total{engine="0"} 99\n'
     text = f"1790000000\n{scrape(10)}1790000005\n{scrape(20)}1790000010\n{cut}"
@@ -167,6 +177,13 @@ def test_several_servers_are_told_apart(tmp_path: Path):
         ('{"ttfts": [0.1], "input_lens": [5]}', "no answer to a range query"),
         ('[{"metric": {}, "values": [[1790000000, "1"]]}]', "1 series without a name: rates and sums have none"),
         ('[{"metric": {"__name__": "vllm:prompt_tokens_total"}, "values": [[1790000000]]}]', "must be [seconds"),
+        ('[{"metric": {"__name__": "vllm:prompt_tokens_total"}, "values": [{"at": 1}]}]', "must be [seconds"),
+        ('[{"metric": {"__name__": "vllm:prompt_tokens_total"}, "values": [["NaN", "1"]]}]', "must be [seconds"),
+        (f'[{{"metric": {{"__name__": "vllm:prompt_tokens_total"}}, "values": [[{10**400}, "1"]]}}]', "must be [seconds"),
+        ('[{"metric": {"__name__": ["vllm:prompt_tokens_total"]}, "values": []}]', "no answer to a range query"),
+        (f"# 2026-13-45 10:00:00\n{scrape(1)}", "scrape 1 has no time; write one above each"),
+        (buckets('le="x"'), "vllm:time_to_first_token_seconds_bucket with le='x': a bucket's edge must be a number"),
+        (buckets('engine="0"'), "with le='': a bucket's edge must be a number"),
         ("[" * 100_000, "not JSON"),
     ],
 )

@@ -9,6 +9,7 @@ from twin.calibrate.server.findings import blocks_of
 def test_where_a_block_size_divides_the_longest_request_all_versions_print_alike(version):
     assert blocks_of(3072, 32, 1024, version) == 96
     assert blocks_of(3071, 32, 1024, version) == 96  # 95.99 requests of 32 blocks, rounded down
+    assert blocks_of(3072, 1, 1024, version) == 3072
 
 
 def test_where_it_does_not_versions_differ():

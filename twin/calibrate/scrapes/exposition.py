@@ -54,7 +54,10 @@ def moment(text: str) -> float | None:
     if match := SECONDS.fullmatch(text.strip()):
         return float(match[1])
     if match := DATE.fullmatch(text.strip()):
-        date = datetime.fromisoformat(match[1])
+        try:
+            date = datetime.fromisoformat(match[1])
+        except ValueError:  # month 13
+            return None
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     return None
 

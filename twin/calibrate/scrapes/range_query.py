@@ -6,6 +6,7 @@ The series must be raw ones, `{__name__=~"vllm:.*"}`: rates and sums have lost t
 from __future__ import annotations
 
 import json
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,10 @@ def read_range_query(path: Path, text: str) -> list[Scrape]:
         for pair in series["values"]:
             try:
                 at_s, value = float(pair[0]), float(pair[1])
-            except (TypeError, ValueError, IndexError):
-                raise ValueError(f'metrics={path}: {name} has {str(pair)[:60]}, must be [seconds, "value"]') from None
+            except (TypeError, ValueError, LookupError, OverflowError):
+                at_s = value = nan
+            if not isfinite(at_s):
+                raise ValueError(f'metrics={path}: {name} has {str(pair)[:60]}, must be [seconds, "value"]')
             scrapes.setdefault(at_s, Scrape(at_s)).samples[key] = value
     if not scrapes:
         why = f"{nameless} series without a name: rates and sums have none" if nameless else "no series of vLLM"
@@ -51,4 +54,6 @@ def series_of(path: Path, text: str) -> list[dict[str, Any]]:
 
 
 def is_series(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("metric"), dict) and isinstance(entry.get("values"), list)
+    if not isinstance(entry, dict) or not isinstance(entry.get("metric"), dict) or not isinstance(entry.get("values"), list):
+        return False
+    return all(isinstance(value, str) for value in entry["metric"].values())

@@ -62,10 +62,7 @@ def named_time(name: str) -> float | None:
         return float(match[1])
     if match := NAMED_DATE.search(name):
         year, month, day, *clock = match.groups()
-        try:
-            return moment(f"{year}-{month}-{day}T{':'.join(clock)}Z")
-        except ValueError:  # month 13
-            return None
+        return moment(f"{year}-{month}-{day}T{':'.join(clock)}Z")
     return None
 
 

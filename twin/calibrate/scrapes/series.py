@@ -73,7 +73,7 @@ class Scrapes:
         """What was observed between the first scrape and the last; None where there is none."""
         edges = sorted({float(dict(labels)["le"]) for named, labels in self.table if named == f"{PREFIX}{name}_bucket"})
         total = self._added(f"{PREFIX}{name}_sum")
-        if not edges or edges[-1] != np.inf or total is None:
+        if len(edges) < 2 or edges[-1] != np.inf or total is None:
             return None
         below = []
         for edge in edges:
@@ -123,12 +123,23 @@ def side_by_side(source: str, scrapes: Sequence[Scrape], notes: list[str]) -> Sc
     for place, scrape in enumerate(ordered):
         for key, value in scrape.samples.items():
             table.setdefault(key, np.full(len(ordered), np.nan))[place] = value
+    check_edges(source, table)
     check_one_server(source, table)
     if restarted(table):
         notes.append(
             f"{source}: counters fell: the server was started again between two scrapes, and what it did there is lost"
         )
     return Scrapes(source, at_s, table, notes)
+
+
+def check_edges(source: str, table: dict[Key, np.ndarray]) -> None:
+    for name, labels in table:
+        if name.endswith("_bucket"):
+            edge = dict(labels).get("le", "")
+            try:
+                float(edge)
+            except ValueError:
+                raise ValueError(f"metrics={source}: {name} with le={edge!r}: a bucket's edge must be a number") from None
 
 
 def check_one_server(source: str, table: dict[Key, np.ndarray]) -> None:

@@ -159,8 +159,8 @@ def blocks_of(tokens: int, block_size: int, max_model_len: int | None, version: 
     """
     if block_size < 1:
         return None
-    blocks, rest = divmod(tokens + 1, block_size)  # rounded down, it may be one token short
-    plainly = blocks if rest <= 1 else None
+    blocks = -(-tokens // block_size)
+    plainly = blocks if blocks * block_size - tokens <= 1 else None  # rounded down, it may be one token short
     if not max_model_len or max_model_len % block_size == 0:
         return plainly
     by_requests = -(-tokens * -(-max_model_len // block_size) // max_model_len)
