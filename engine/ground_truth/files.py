@@ -64,7 +64,7 @@ def _kind(path: Path) -> str | None:
 def _kind_of_json(path: Path, head: str) -> str | None:
     keys = _keys(head)
     if keys is None:  # not one object a line
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8", errors="replace")
         keys = _keys(text)
         if keys is None:  # cut off: by what is still there
             keys = {word for word in ("parts", "token_s", "prompt_ids", "max_num_seqs") if f'"{word}"' in text}
@@ -80,39 +80,46 @@ def _kind_of_json(path: Path, head: str) -> str | None:
 def _keys(text: str) -> set[str] | None:
     try:
         content = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return set(content) if isinstance(content, dict) else set()
 
 
 def csv_lines(path: Path, columns: tuple[str, ...], kind: str) -> Iterator[Line]:
     """The rows of a CSV file that must have these columns."""
-    with path.open(encoding="utf-8", newline="") as file:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
         rows = csv.reader(file)
-        head = [name.strip() for name in next(rows, [])]
-        missing = [name for name in columns if name not in head]
-        if missing:
-            hint = nearest(missing[0], head).replace("did you mean", "is it")
-            raise RecordingError(f"{path}: no column {', '.join(missing)}, which a table of {kind} needs{hint}")
-        for row in rows:
-            if not row:
-                continue
-            place = f"{path}, line {rows.line_num}"
-            if len(row) != len(head):
-                raise RecordingError(f"{place}: {len(row)} values for {len(head)} columns; is the file cut off?")
-            yield Line(dict(zip(head, row, strict=True)), place)
+        try:
+            yield from _rows(path, rows, columns, kind)
+        except csv.Error as error:
+            raise RecordingError(f"{path}, line {rows.line_num}: {error}") from None
+
+
+def _rows(path: Path, rows: Any, columns: tuple[str, ...], kind: str) -> Iterator[Line]:
+    head = [name.strip() for name in next(rows, [])]
+    missing = [name for name in columns if name not in head]
+    if missing:
+        hint = nearest(missing[0], head).replace("did you mean", "is it")
+        raise RecordingError(f"{path}: no column {', '.join(missing)}, which a table of {kind} needs{hint}")
+    for row in rows:
+        if not row:
+            continue
+        place = f"{path}, line {rows.line_num}"
+        if len(row) != len(head):
+            raise RecordingError(f"{place}: {len(row)} values for {len(head)} columns; is the file cut off?")
+        yield Line(dict(zip(head, row, strict=True)), place)
 
 
 def json_lines(path: Path) -> Iterator[Line]:
     """The objects of a file of JSON lines."""
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8", errors="replace") as file:
         for number, text in enumerate(file, 1):
             if not text.strip():
                 continue
             place = f"{path}, line {number}"
             try:
                 content = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise RecordingError(f"{place}: not JSON; is the file cut off?") from None
             if not isinstance(content, dict):
                 raise RecordingError(f"{place}: must be an object, {{...}}")
@@ -123,7 +130,7 @@ def json_object(path: Path) -> dict[str, Any]:
     """A file that is one object."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RecordingError(f"{path}: not JSON; is the file cut off?") from None
     if not isinstance(content, dict):
         raise RecordingError(f"{path}: must be an object, {{...}}")
@@ -142,7 +149,7 @@ def number(line: Line, name: str) -> float:
     given = line.values[name]
     try:
         value = math.nan if isinstance(given, bool) else float(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value):
         what = "empty" if given in ("", None) else repr(given)

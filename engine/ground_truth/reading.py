@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from engine.ground_truth.files import (
     number,
     seconds,
 )
+from engine.ground_truth.names import Names
 from engine.ground_truth.recording import Part, RecordedRequest, RecordedStep, Recording, RecordingError, Settings
 from twin.core.limits import Limits
 
@@ -190,20 +192,24 @@ def _steps(table: Path, parts: Path, requests: set[str]) -> list[RecordedStep]:
             raise RecordingError(f"{row.place}: the step ends at {end_s:g} s, and begins at {start_s:g} s")
         if steps and start_s < steps[-1].start_s:
             raise RecordingError(f"{row.place}: the step begins at {start_s:g} s, before the one above it")
-        names = _Names(requests, line.place)
+        names = Names(requests, partial(_unknown, line.place))
         steps.append(
             RecordedStep(
                 start_s,
                 end_s,
-                tuple(Part(names.of(part[0]), part[1], part[2]) for part in _parts(line)),
-                tuple(names.of(name) for name in _list(line, "admitted")),
-                frozenset(names.of(name) for name in _list(line, "preempted")),
+                tuple(Part(names.of(str(part[0])), part[1], part[2]) for part in _parts(line)),
+                tuple(names.of(str(name)) for name in _list(line, "admitted")),
+                frozenset(names.of(str(name)) for name in _list(line, "preempted")),
                 count(line if given(line, "free_blocks") else _with_blocks(row, line), "free_blocks"),
                 count(row, "waiting"),
                 count(row, "running"),
             )
         )
     return steps
+
+
+def _unknown(place: str, name: str) -> RecordingError:
+    return RecordingError(f"{place}: there is no request {name!r} in the table of requests")
 
 
 def _with_blocks(row: Line, line: Line) -> Line:
@@ -226,18 +232,3 @@ def _parts(line: Line) -> list[Any]:
         if not right or part[1] < 1 or part[2] < 0:
             raise RecordingError(f"{line.place}: a part is [request, tokens, computed before], not {part!r}")
     return parts
-
-
-class _Names:
-    """Requests by the names that vLLM knows them by: their own, or those with a random suffix, `q1-a3f9`."""
-
-    def __init__(self, requests: set[str], place: str) -> None:
-        self.requests, self.place = requests, place
-
-    def of(self, name: Any) -> str:
-        text = str(name)
-        while text not in self.requests:
-            text, dash, _ = text.rpartition("-")
-            if not dash:
-                raise RecordingError(f"{self.place}: there is no request {name!r} in the table of requests")
-        return text

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from engine.ground_truth.study import METRICS, SATURATED, TOO_FEW, Case, Study, repeated
 from engine.validate.comparison import OUTSIDE, UNDEFINED, WITHIN_SPREAD, Row
+from engine.validate.csv_text import csv_text
 from engine.validate.steps import StepErrors
 
 MARKS = {OUTSIDE: " !", WITHIN_SPREAD: " ~"}
@@ -154,29 +153,21 @@ def verdict(study: Study) -> str:
 
 def errors_csv(study: Study) -> str:
     """A row a figure and a prediction."""
-    return _csv(ERRORS, ((case.name, _fitted(case), case.load, *row) for case in study.cases for row in case.rows))
+    return csv_text(ERRORS, ((case.name, _fitted(case), case.load, *row) for case in study.cases for row in case.rows))
 
 
 def steps_csv(study: Study) -> str:
     rows = [(case.name, _fitted(case), *each) for case in study.cases for each in case.step_errors]
-    return _csv(STEP_ERRORS, [*rows, *(("all", "", *each) for each in study.step_errors)])
+    return csv_text(STEP_ERRORS, [*rows, *(("all", "", *each) for each in study.step_errors)])
 
 
 def spreads_csv(study: Study) -> str:
     rows = [(" ".join(spread.runs), metric, share) for spread in study.spreads() for metric, share in spread.of.items()]
-    return _csv(SPREADS, rows)
+    return csv_text(SPREADS, rows)
 
 
 def _fitted(case: Case) -> str:
     return " ".join(case.step_model.fitted_to)
-
-
-def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO(newline="")
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(head)
-    lines.writerows(rows)
-    return text.getvalue()
 
 
 def as_json(study: Study) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from engine.validate.comparison import OUTSIDE, UNDEFINED, WITHIN_SPREAD, Row, cancelling
+from engine.validate.csv_text import csv_text
 from engine.validate.matrix import Cell, Matrix
 from engine.validate.steps import StepErrors
 
@@ -107,19 +106,11 @@ def errors_csv(matrix: Matrix) -> str:
         for cell in matrix.cells
         for row in cell.rows(matrix.options)
     ]
-    return _csv(ERRORS, rows)
+    return csv_text(ERRORS, rows)
 
 
 def steps_csv(errors: Sequence[StepErrors]) -> str:
-    return _csv(StepErrors._fields, errors)
-
-
-def _csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    text = io.StringIO(newline="")
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(head)
-    lines.writerows(rows)
-    return text.getvalue()
+    return csv_text(StepErrors._fields, errors)
 
 
 def as_json(matrix: Matrix) -> dict[str, Any]:

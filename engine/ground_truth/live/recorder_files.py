@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.ground_truth.live.scheduler import FLUSH
+from engine.ground_truth.names import Names
 
 Row = dict[str, Any]
 REQUESTS = (
@@ -25,7 +26,7 @@ class LogError(ValueError):
 
 def write_run(folder: Path, log: Mapping[str, Any], asked: Sequence[Row], t0_s: float, settings: Row) -> None:
     """`asked`: the requests, with what the client saw of each; `t0_s`: when the run began, on the log's clock."""
-    names = _Names(row["id"] for row in asked)
+    names = Names((row["id"] for row in asked), _not_sent)
     added = {names.of(name): time_s - t0_s for name, time_s in log["added"].items() if not name.startswith(FLUSH)}
     steps = [_renamed(step, names, t0_s) for step in log["steps"] if not _is_flush(step)]
     if added.keys() != {row["id"] for row in asked}:
@@ -50,22 +51,11 @@ def _is_flush(step: Row) -> bool:
     return any(str(part[0]).startswith(FLUSH) for part in step["parts"])
 
 
-class _Names:
-    """vLLM's names of requests are ours with a random suffix."""
-
-    def __init__(self, ids: Iterable[str]) -> None:
-        self.ids = set(ids)
-
-    def of(self, name: str) -> str:
-        text = name
-        while text not in self.ids:
-            text, dash, _ = text.rpartition("-")
-            if not dash:
-                raise LogError(f"the scheduler was given a request {name} that nobody has sent")
-        return text
+def _not_sent(name: str) -> LogError:
+    return LogError(f"the scheduler was given a request {name} that nobody has sent")
 
 
-def _renamed(step: Row, names: _Names, t0_s: float) -> Row:
+def _renamed(step: Row, names: Names, t0_s: float) -> Row:
     stamps = {name: step[name] - t0_s for name in ("start_s", "planned_s", "computed_s", "end_s")}
     lists = {name: [names.of(each) for each in step[name]] for name in ("admitted", "preempted", "tokens")}
     return step | stamps | lists | {"parts": [[names.of(name), *rest] for name, *rest in step["parts"]]}

@@ -58,7 +58,6 @@ def test_too_few_steps_to_fit_are_told(capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ([], "recorded: missing; give recorded=FOLDER"),
         (["recorded="], "recorded=: empty; it is a folder"),
         (["recorded=nowhere"], "recorded: nowhere: no such folder"),
         (["recorded=run", "recorded=run"], "recorded= is given twice"),

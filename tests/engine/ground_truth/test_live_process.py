@@ -58,12 +58,13 @@ def test_one_that_dies_in_a_run_is_told(tmp_path: Path):
 def test_one_that_says_nothing_is_ended(tmp_path: Path):
     """With what it has started: its child would live for an hour."""
     sleeper = "[sys.executable, '-c', 'import time; time.sleep(3600)']"
-    text = f"import subprocess, sys, time\nprint(subprocess.Popen({sleeper}).pid, flush=True)\ntime.sleep(3600)"
+    text = f"import subprocess, sys\nprint(subprocess.Popen({sleeper}).pid, flush=True)\n{READY}time.sleep(3600)"
     with (
-        pytest.raises(VllmFailed, match="vLLM was starting for more than 3 s, and was ended"),
+        pytest.raises(VllmFailed, match="vLLM was playing one for more than 0.5 s, and was ended"),
         child(tmp_path, text) as process,
     ):
-        process.wait_ready(3)
+        process.wait_ready(60)
+        process.play({"play": "one"}, 0.5)
     assert process.process.returncode is not None
     grandchild = int((tmp_path / "vllm.log").read_text().split()[0])
     assert not _lives(grandchild)

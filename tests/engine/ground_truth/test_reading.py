@@ -83,12 +83,22 @@ def test_the_last_token_of_a_prompt_is_prefill():
         ("about.json", '"block_size": 4', '"block_size": 0', "block_size is 0; it must be a whole number of at least 1"),
         ("about.json", '"prefix": false', '"prefix": true', "not every request has its prompt_ids"),
         ("about.json", '"prefix": false', '"prefix": "no"', "prefix must be true or false, not 'no'"),
+        ("about.json", '"block_size": 4', f'"block_size": {10**400}', "about.json: block_size is 1000"),
+        ("asked.csv", "C,0.02", f"{'C' * 200_000},0.02", "asked.csv, line 4: field larger than field limit"),
+        ("decided.jsonl", '["C", 3, 0]', "[" * 100_000, "decided.jsonl, line 4: not JSON"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_in_one_line(tmp_path, file, old, new, told):
     folder = chunked(tmp_path / "run")
     edit(folder / file, old, new)
     assert told in refusal(folder)
+
+
+def test_bytes_that_are_no_text_are_told_where_they_stand(tmp_path):
+    """Far from the beginning, by which a file is known."""
+    file = chunked(tmp_path / "run") / "asked.csv"
+    file.write_bytes(file.read_bytes().replace(b"\nC,", b"\n" * 20_000 + b"\xff,"))
+    assert "there is no request 'C' in the table of requests" in refusal(file.parent)
 
 
 def test_settings_that_are_cut_off(tmp_path):
