@@ -23,6 +23,7 @@ OF_A_MANAGER = ("req_to_blocks", "num_cached_block")
 OF_A_REQUEST = (
     "request_id", "arrival_time", "status", "priority", "sampling_params", "max_tokens", "num_prompt_tokens", "num_tokens",
     "num_computed_tokens", "num_output_tokens", "num_output_placeholders", "num_preemptions", "block_hashes", "resumable",
+    "is_prefill_chunk",
 )  # fmt: skip
 
 

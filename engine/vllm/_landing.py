@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from engine.vllm._options import Twin
-from engine.vllm._queue import REFUSED
 from engine.vllm._request import Record
 from engine.vllm._state import State
 
@@ -66,7 +65,7 @@ class Landing:
             self._tell_of_end(record)
 
     def _tell_of_end(self, record: Record) -> None:
-        if record.rejected or record.place == REFUSED:
+        if record.rejected or not record.known:
             return
         if self.policy.on_finish is not None:
             self.policy.on_finish(record.view, self.view)

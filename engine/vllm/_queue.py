@@ -51,6 +51,7 @@ class PolicyQueue(RequestQueue):
 
     def arrive(self, record: Record) -> None:
         policy, view = self.state.policy, self.state.view
+        record.known = True
         if policy.on_arrival is not None:
             policy.on_arrival(record.view, view)
         record.place = QUEUE

@@ -34,7 +34,7 @@ class Record:
     __slots__ = (
         "request", "state_", "view", "id", "arrival_s", "prompt_tokens", "user", "session", "priority", "deadline_s",
         "predicted_output", "cached_at_first", "admission", "place", "rejected", "coming", "samples", "cached_before",
-        "allocated_in",
+        "allocated_in", "known",
     )  # fmt: skip
 
     def __init__(self, request: Any, state: State) -> None:
@@ -49,6 +49,7 @@ class Record:
         self.admission = 0  # number of its latest admission
         self.place: str | None = None  # which part of the waiting queue it is in
         self.rejected = False
+        self.known = False  # to the policy: it has heard of its arrival
         self.coming = 0  # tokens of the step that has just ended, while the policy is told of it
         self.samples = 1
         self.cached_before = 0  # blocks that others could find, before the plan in which it was last given any: that one

@@ -181,6 +181,18 @@ def test_what_a_request_says_is_understood_or_the_request_refused(extra: dict, s
     assert play.requests["A"].status == "finished"
 
 
+def test_a_policy_hears_nothing_of_a_request_that_is_refused(tmp_path: Path) -> None:
+    """on_finish of one that never arrived would be a KeyError here."""
+    (tmp_path / "watching.py").write_text(
+        'from twin.policy import Policy\n\n\nclass Watching(Policy):\n    """Keeps who is there."""\n\n'
+        "    def __init__(self):\n        self.there = set()\n\n"
+        "    def on_arrival(self, request, view):\n        self.there.add(request.id)\n\n"
+        "    def on_finish(self, request, view):\n        self.there.remove(request.id)\n"
+    )
+    play = played({"policy": "watching", "policy_path": str(tmp_path)}, B={"twin_predicted": 3})
+    assert order_of(play) == ["A", "C"] and play.requests["B"].status == "rejected"
+
+
 def test_a_deadline_is_a_time_or_a_distance_from_the_arrival() -> None:
     """All come at 0: B has 9 s, C until 5."""
     extra = {"A": {}, "B": {"twin_within_s": 9}, "C": {"twin_deadline_s": 5.0}}
