@@ -16,12 +16,16 @@ def unit(folder: Path, name: str, status: str = ledger.WAITING, reason: str = ""
     made.folder.mkdir()
     ledger.write(made.folder, ledger.Entry("abc", made.words, status, reason))
     if status == ledger.FINISHED:
-        (made.folder / "summary.json").write_text('{"requests": 3}')
+        finish(made)
     return made
 
 
 def finish(done: Unit) -> None:
-    (done.folder / "summary.json").write_text("{}")
+    """The files of a run, as far as a sweep looks at them."""
+    (done.folder / "summary.json").write_text('{"requests": 3}')
+    (done.folder / "config.yaml").write_text("")
+    for table in ("requests.parquet", "steps.parquet"):
+        (done.folder / table).write_bytes(b"PAR1PAR1")
     ledger.mark(done.folder, ledger.FINISHED)
 
 
