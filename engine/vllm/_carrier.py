@@ -162,11 +162,7 @@ class Carrier:
         have filled must not be found by others. (vLLM lets them be found: docs/vllm.md.)"""
         record: Record = request.twin_record
         request.priority = 0
-        if record.allocated_in != self.state.plans or not self.state.limits.enable_prefix_caching:
-            return
-        blocks = self.state.manager.req_to_blocks[request.request_id]
-        empty = {block.block_id for block in blocks[record.cached_before :] if block.block_hash is not None}
-        if empty:
+        if empty := {block.block_id for block in self.state.filled_now(record)}:
             self.scheduler.kv_cache_manager.block_pool.evict_blocks(empty)
 
     def preempted(self, request: Any) -> None:

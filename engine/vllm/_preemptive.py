@@ -65,6 +65,9 @@ class Ranks(Ranking):
         super().__init__(state, None)  # type: ignore[arg-type]
         self.take_off = take_off
 
+    def _lends(self, victim: Any) -> bool:
+        return self.state.lends(victim)
+
     def _take_off(self, victim: Any, seat: bool = False) -> None:
         self.asked = [entry for entry in self._asked() if entry.request is not victim]
         self.take_off(victim)

@@ -52,6 +52,17 @@ class State:
         """The blocks that an admission now would find cached."""
         return self.scheduler.kv_cache_manager.get_computed_blocks(request)[0].blocks[0]
 
+    def filled_now(self, record: Record) -> list[Any]:
+        """The blocks that others can find, and that only the tokens fill which this plan gave the request."""
+        if record.allocated_in != self.plans or not self.limits.enable_prefix_caching:
+            return []
+        blocks = self.manager.req_to_blocks[record.request.request_id]
+        return [block for block in blocks[record.cached_before :] if block.block_hash is not None]
+
+    def lends(self, record: Record) -> bool:
+        """As `twin.core.state.State.lends`: whether somebody counts on such a block already."""
+        return any(block.ref_cnt > 1 for block in self.filled_now(record))
+
     @property
     def prefills(self) -> list[Record]:
         return [record for record in self.running if record.pending > 1]

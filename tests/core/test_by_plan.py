@@ -194,3 +194,26 @@ def test_what_a_plan_has_given_is_to_be_read() -> None:
 
     with pytest.raises(TypeError, match="does not support item assignment"):
         Drive(Request("a", 0, 4, 1), policy=Scripted(write), num_blocks=8).step()
+
+
+class AdmitsThenPreempts(Policy):
+    """Takes all, in order of arrival, and then preempts the first."""
+
+    def schedule(self, view):
+        plan = Plan(view)
+        take_all(plan, view)
+        if len(view.running) > 1:
+            plan.preempt(view.running[0])
+        return plan
+
+
+def test_who_computes_what_a_newcomer_of_the_plan_shares_is_not_preempted_in_it():
+    """Blocks of 4: in step 2 "a" fills its third block, which "b" shares; without it 4 tokens of "b" would be missing."""
+    a, b = (Request(name, 0, 14, 3, block_keys=["k0", "k1", "k2"]) for name in "ab")
+    drive = Drive(
+        a, policy=AdmitsThenPreempts(), num_blocks=9, block_size=4, max_num_batched_tokens=10, enable_prefix_caching=True
+    )
+    assert drive.step().scheduled == {"a": 10}
+    assert drive.scheduler.add(b) is None
+    with pytest.raises(IllegalPlan, match="may not preempt who computes.*shares: request a; preempt before you admit"):
+        drive.step()

@@ -157,3 +157,28 @@ def test_nobody_gives_up_blocks_for_a_head_that_lacks_budget() -> None:
     assert drive.scheduler.add(b) is None
     assert scheduled([first, *drive.drain()]) == [{"a": 5}, {"a": 1}, {"a": 1}, {"b": 20}]
     assert a.preemptions == 0
+
+
+PREFIX = ["k0", "k1", "k2"]
+
+
+def lender_and_sharer() -> tuple[Request, Request, Request]:
+    """Blocks of 4, 5 of them, 10 tokens a step. In step 2 "a" fills its third block, which "b" shares; "c" lacks a block."""
+    a = Request("a", 0, 14, 3, priority=3, block_keys=PREFIX)
+    b = Request("b", 0, 14, 1, priority=1, block_keys=PREFIX)
+    return a, b, Request("c", 0, 3, 2, priority=2)
+
+
+def test_who_computes_in_this_step_what_a_newcomer_shares_is_not_preempted_in_it() -> None:
+    """Else "b" would count on 4 tokens that nobody computes. A step later "a" has computed them, and may go."""
+    a, b, c = lender_and_sharer()
+    drive = Drive(a, policy=Smallest(), num_blocks=5, block_size=4, max_num_batched_tokens=10, enable_prefix_caching=True)
+    first = drive.step()
+    for request in (b, c):
+        assert drive.scheduler.add(request) is None
+    second = drive.step()
+    assert (first.scheduled, second.scheduled, second.preempted) == ({"a": 10}, {"a": 4, "b": 2}, {})
+    assert b.cached_tokens == 12 and finished_with(b, 1)
+    assert drive.step().scheduled == {"a": 1, "c": 3}  # "b" has left a block
+    drive.drain()
+    assert finished_with(a, 3) and finished_with(c, 2)

@@ -41,7 +41,7 @@ def admit_heads(state: State, batch: Batch) -> str | None:
         seats = state.limits.max_num_seqs - state.unforked_seats
         wanted = seats - (request.samples - 1)
         if len(state.running) >= wanted and not (ranking and ranking.make_seat(request, wanted)):
-            return NO_SEAT if len(state.running) >= seats else NO_ROOM
+            return NO_SEAT if len(state.running) >= seats and not (ranking and ranking.lent) else NO_ROOM
         if batch.budget <= 0:
             return NO_ROOM
         if state.policy.admit is not None:

@@ -150,6 +150,11 @@ class PlannedStep:
         returned = 1 if self.decodes_taken and request.base is not None else 0
         gone = together(request)
         request = gone[0]
+        if (returned or request in self.given) and self.state.lends(request):
+            raise IllegalPlan(
+                f"a plan may not preempt who computes, in this step, what a request that it admits shares: "
+                f"request {request.id}; preempt before you admit"
+            )
         returned += sum(self.given.pop(member, 0) for member in gone)
         self.budget += returned
         if request.beams is not None:

@@ -1,4 +1,8 @@
-"""Preemptive orders: a head of the queue takes the seat, or the blocks, of running requests that come after it."""
+"""Preemptive orders: a head of the queue takes the seat, or the blocks, of running requests that come after it.
+
+Who has come in earlier in the same plan may share a block that only this step fills. Then whoever fills it cannot give its
+tokens back any more, and the head waits for the next plan.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ class Ranking:
 
     def __init__(self, state: State, batch: Batch) -> None:
         self.state, self.batch = state, batch
+        self.lent = False  # somebody was spared for what it lends: a matter of this plan alone
         self.asked: list[Ranked] | None = None  # in this plan: all that run, less those of `state.standing`
 
     def make_seat(self, head: Request, seats: int) -> bool:
@@ -35,7 +40,7 @@ class Ranking:
         key = key_of(self.state, head)
         while len(self.state.running) >= seats:
             last = self._last_after(key)
-            if last is None:
+            if last is None or self._lends(last):
                 return False
             self._take_off(last, seat=True)
         return True
@@ -44,7 +49,7 @@ class Ranking:
         """Take blocks from the last in order, if the head comes before it and all such blocks together are enough."""
         state, key = self.state, key_of(self.state, head)
         last = self._last_after(key)
-        if last is None:
+        if last is None or self._lends(last):
             return False
         needed = (
             blocks_reserved(state, head) if state.pool.reserves else blocks_for(head.known_tokens, state.limits.block_size)
@@ -102,11 +107,21 @@ class Ranking:
             state.largest_key = last.key
         return None
 
-    def _take_off(self, victim: Request, seat: bool = False) -> None:
-        """Preempt; what this step had given the victim, and the beams beside it, returns to the budget."""
+    def _lends(self, victim: Request) -> bool:
+        if self._given(victim) and self.state.lends(victim):
+            self.lent = True
+            return True
+        return False
+
+    def _given(self, victim: Request) -> int:
+        """The tokens that this step has given it, and the beams beside it."""
         batch, gone = self.batch, together(victim)
         given = 1 if victim.base is not None and not batch.rests else 0
-        given += sum(tokens for request, tokens in batch.chunks if request in gone)
+        return given + sum(tokens for request, tokens in batch.chunks if request in gone)
+
+    def _take_off(self, victim: Request, seat: bool = False) -> None:
+        """Preempt; what this step had given the victim, and the beams beside it, returns to the budget."""
+        batch, gone, given = self.batch, together(victim), self._given(victim)
         batch.chunks = [(request, tokens) for request, tokens in batch.chunks if request not in gone]
         batch.budget += given
         self.asked = [entry for entry in self._asked() if entry.request not in gone]

@@ -144,6 +144,17 @@ class State:
             if request.shareable_blocks > request.registered_blocks:
                 pool.register(request, known)
 
+    def lends(self, request: Request) -> bool:
+        """Whether somebody counts already on a block that is filled by the tokens which this plan gave the request.
+
+        Then it cannot give them back: the block would be taken for computed.
+        """
+        pool = self.pool
+        if not pool.caches or not pool.extra_owners:
+            return False
+        before = request.hashed_before if request.base is None else self.decoders.hashed_blocks(request)
+        return any(pool.references(block) > 1 for block in request.block_table[before : request.registered_blocks])
+
     def release(self, request: Request) -> None:
         """Its whole table goes back to the pool."""
         self.table_blocks -= len(request.block_table)
