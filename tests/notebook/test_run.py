@@ -7,6 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas
 import pytest
 
@@ -17,6 +18,8 @@ from twin.core.errors import PolicyError
 from twin.notebook.options import text
 from twin.sim import Simulation
 
+HOLDS_ITSELF: list = []
+HOLDS_ITSELF.append(HOLDS_ITSELF)
 CLOCKS = ("wall_s", "simulated_requests_per_wall_s")
 SMALL = {"trace": "chat", "rate": 6, "num_requests": 120, "max_num_seqs": 16}
 
@@ -153,6 +156,14 @@ def test_it_shows_itself():
         ({"policy": LongFirst, "weight": "x"}, "policy.weight=x: policy=LongFirst takes float here"),
         ({"policy": LongFirst(), "policy__weight": 2}, "policy.weight: this policy is made already"),
         ({"policy": "srpt", "predictor": "none"}, "needs predicted output lengths"),
+        ({"policy": None, "rate": 2}, "policy.name=null: must be a name"),
+        ({"rate": np.array([1.0, 2.0])}, "trace.rate is [1.0, 2.0], must be a number"),
+        ({"seed": 10**5000}, "seed: a number of thousands of digits"),
+        ({"trace": "chat\nchat"}, "trace=chat chat: no such choice"),
+        ({"rate": HOLDS_ITSELF}, "a dict or list among them holds itself"),
+        ({"folder": 3}, "folder=3: must be the path of a folder"),
+        ({"folder": ""}, "folder='': must be the path of a folder"),
+        ({"folder": "a\0b"}, "no file can be called so (embedded null byte)"),
     ],
 )
 def test_a_mistake_is_the_line_of_the_command(keywords, says):
@@ -172,8 +183,6 @@ def test_options_in_every_way_of_writing_are_the_same():
 
 
 def test_values_are_pythons(tmp_path: Path):
-    import numpy as np
-
     run = twin.run(trace="mix", parts=[{"name": "chat", "weight": 3}, {"name": "code", "weight": 1}], rate=np.float64(5),
                    num_requests=np.int64(40), trace__clip=None, enable_prefix_caching=False)  # fmt: skip
     assert run.config["trace"]["parts"][1] == {"name": "code", "weight": 1} and run.config["trace"]["rate"] == 5.0
@@ -270,3 +279,34 @@ def test_import_twin_is_light():
 def test_a_folder_that_is_none_is_a_mistake(tmp_path: Path):
     with pytest.raises(twin.UserError, match="there is no such folder"):
         twin.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    ("folder", "says"),
+    [
+        (None, "folder=None: must be the path"),
+        ("", "folder='': must be the path"),
+        ("a\0b", "no file can be called so"),
+        ("a" * 5000, "file name too long"),
+    ],
+)
+def test_what_is_no_folder_at_all_is_a_mistake_too(folder, says):
+    with pytest.raises(twin.UserError, match=says) as caught:
+        twin.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_simulated(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+
+    class Raises(twin.Policy):
+        """Never asked."""
+
+        def order(self, request, view):
+            raise RuntimeError("simulated")
+
+    with pytest.raises(twin.UserError, match="cannot be written to \\(not a directory\\)"):
+        twin.run(policy=Raises, num_requests=5, folder=tmp_path / "file")
+    with pytest.raises(PolicyError, match="simulated"):
+        twin.run(policy=Raises, num_requests=5, folder=tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

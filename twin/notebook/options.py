@@ -8,6 +8,8 @@ rate=4                            any other name is that of the one option so ca
                                   several sections need theirs, and so do a policy's parameters that an option shares
 """
 
+import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -102,7 +104,7 @@ def _parameters(values: Mapping[str, Any], policy: "PolicyFile | None") -> list[
         if kind == "policy" and policy is not None:
             continue
         try:
-            names += [f"{kind}.{each.name}" for each in find(values[kind]["name"], values["policy_path"]).parameters]
+            names += [f"{kind}.{each.name}" for each in find(str(values[kind]["name"]), values["policy_path"]).parameters]
         except PolicyFileError:
             continue
     return names
@@ -110,18 +112,35 @@ def _parameters(values: Mapping[str, Any], policy: "PolicyFile | None") -> list[
 
 def text(name: str, value: Any) -> str:
     """A value as the command line has it. Raises UserError for one that no option can have."""
-    value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value  # numpy's scalars
+    value = value.tolist() if hasattr(value, "tolist") else value  # numpy's scalars and arrays
     if value is None:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
-        return repr(value)
+        try:
+            return repr(value)
+        except ValueError as error:  # integers of thousands of digits
+            raise UserError(f"{name}: a number of thousands of digits is more than any option takes") from error
     if isinstance(value, str | Path):
         return _quoted(name, str(value))
     if isinstance(value, list | tuple):
         return f"[{','.join(_element(name, each) for each in value)}]"
     raise UserError(f"{name}={one_line(repr(value), 100)}: must be a number, text, True, False, None or a list")
+
+
+def path_of(name: str, value: Any) -> Path:
+    """A folder that was handed over. Raises UserError for what no file system can name."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise UserError(f"{name}={one_line(repr(value), 100)}: must be the path of a folder")
+    try:
+        os.stat(value)
+    except (ValueError, TypeError) as error:  # a null byte, half a letter
+        raise UserError(f"{name}={one_line(str(value), 100)}: no file can be called so ({error})") from error
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UserError(f"{name}={one_line(str(value), 100)}: {(error.strerror or '').lower()}") from error
+    return Path(value)  # if there is none, or it is out of reach, who opens it says so
 
 
 def _element(name: str, value: Any) -> str:

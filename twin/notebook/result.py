@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from twin.cli.errors import UserError
+from twin.cli.errors import UserError, of_file, one_line
+from twin.notebook.options import path_of
 from twin.notebook.plots import Plots
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Run:
 
         if self._record is None:
             raise UserError(f"{folder}: this run was read from a folder; copy that")
-        claimed = claim(Path(folder), given=True)
+        claimed = claim(path_of("folder", folder), given=True, option="folder")
         pictures = {"figures": figures, "report": report, "timeline": timeline}
         try:
             if self.decisions is None:
@@ -161,9 +162,11 @@ def load(folder: str | Path) -> Run:
     from twin.results.load import RunError, load_run
 
     try:
-        done = load_run(folder)
+        done = load_run(path_of("folder", folder))
     except RunError as error:
-        raise UserError(str(error)) from error
+        raise UserError(one_line(str(error))) from error
+    except OSError as error:
+        raise UserError(one_line(of_file(error))) from error
     notes = done.config.get("provenance", {}).get("warnings", [])
     return Run(done.config, done.summary, (done.requests, done.steps), notes=notes)
 

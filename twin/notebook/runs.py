@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from twin.cli.compose import Composed, compose
 from twin.cli.errors import UserError, one_line
+from twin.cli.folder import claim, release
 from twin.cli.job import Job, build, command_line
 from twin.cli.options import check_options
 from twin.cli.oracle import NOTE, none_chosen
 from twin.cli.pool_view import PoolWatch
 from twin.cli.run import summarized
 from twin.core.errors import PolicyError
-from twin.notebook.options import words_from
+from twin.notebook.options import path_of, words_from
 from twin.notebook.own_policy import NO_CERTIFICATE, found_in
 from twin.notebook.result import Run, Runs
 
@@ -37,27 +38,37 @@ def run(options: Mapping[str, Any] | None = None, /, *, folder: str | Path | Non
     button) is returned as far as it came, with a warning.
     """
     try:
-        return _run(options, folder, keywords)
+        return _run(options, None if folder is None else path_of("folder", folder), keywords)
     except UserError as error:
-        raise UserError(str(error)) from None  # how it came about inside is of no use to who made the mistake
+        raise UserError(one_line(str(error))) from None  # how it came about inside is of no use to who made the mistake
 
 
-def _run(options: Mapping[str, Any] | None, folder: str | Path | None, keywords: dict[str, Any]) -> Run | Runs:
+def _run(options: Mapping[str, Any] | None, folder: Path | None, keywords: dict[str, Any]) -> Run | Runs:
     policy = keywords.get("policy")
     found = None
     if policy is not None and not isinstance(policy, str | Mapping):
         found = found_in(policy)
         keywords = keywords | {"policy": found.name}
-    words = words_from(options, keywords, found)
-    composed, notes = _with_predictor(compose(words), words, found)
+    try:
+        words = words_from(options, keywords, found)
+    except RecursionError as error:
+        raise UserError("the options: a dict or list among them holds itself") from error
+    composed = compose(words)
+    check_options(composed.values)
+    composed, notes = _with_predictor(composed, words, found)
     if found is not None:
         notes.append(NO_CERTIFICATE.format(name=found.name))
+    option = "folder"
     if folder is None and composed.given("hydra.run.dir"):
-        folder = composed.run_dir
-    check_options(composed.values)
-    if composed.values["seeds"] > 1:
-        return _several(composed, found, notes, folder)
-    return _one(composed, found, notes, folder)
+        folder, option = composed.run_dir, "hydra.run.dir"
+    if folder is not None:
+        claim(folder, given=True, option=option)  # now, not when all has been simulated
+    try:
+        if composed.values["seeds"] > 1:
+            return _several(composed, found, notes, folder)
+        return _one(composed, found, notes, folder)
+    finally:
+        release([folder] if folder is not None else [])  # goes if nothing is in it
 
 
 def _with_predictor(composed: Composed, words: list[str], found: "PolicyFile | None") -> tuple[Composed, list[str]]:
@@ -77,23 +88,23 @@ def _with_predictor(composed: Composed, words: list[str], found: "PolicyFile | N
     return compose([*words, "predictor=oracle"]), [NOTE.format(who=f"policy {values['policy']['name']}")]
 
 
-def _several(composed: Composed, found: "PolicyFile | None", notes: list[str], folder: str | Path | None) -> Runs:
+def _several(composed: Composed, found: "PolicyFile | None", notes: list[str], folder: Path | None) -> Runs:
     from twin.cli.seeds import combined, with_seed, write_together
 
     first, count = composed.values["seed"], composed.values["seeds"]
     done: list[Run] = []
     for seed in range(first, first + count):
-        within = None if folder is None else Path(folder) / f"seed={seed}"
+        within = None if folder is None else folder / f"seed={seed}"
         done.append(_one(with_seed(composed, seed), found, notes, within))
         if not done[-1].summary["complete"]:
             break
     summary = combined([dict(each.summary) for each in done], count)
     if folder is not None:
-        write_together(Path(folder), summary)
+        write_together(folder, summary)
     return Runs(done, range(first, first + len(done)), summary)
 
 
-def _one(composed: Composed, found: "PolicyFile | None", notes: list[str], folder: str | Path | None) -> Run:
+def _one(composed: Composed, found: "PolicyFile | None", notes: list[str], folder: Path | None) -> Run:
     from twin.results.record import Record
 
     job = build(composed, command_line("run", composed.overrides), found=found)
