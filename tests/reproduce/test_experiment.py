@@ -1,10 +1,13 @@
 """The set-up of a published result, and what the command line may change in it."""
 
+import numpy as np
 import pytest
 
 from twin.cli.errors import UserError
+from twin.reproduce import vtc_bound
 from twin.reproduce.experiment import load, names
 from twin.reproduce.result import Figure, holds, near, verdict, within
+from twin.reproduce.running import Known
 
 FILE = """
 title: A result
@@ -14,8 +17,10 @@ published: {gain: 2.0}
 requests: 100
 share: 0.5
 rates: [1.0, 2.0]
+tokens: {chat: [161, 338], code: [20, 5]}
 options: {policy: fcfs, trace: chat}
 """
+TOKENS = {"chat": [161, 338], "code": [20, 5]}
 
 
 @pytest.fixture
@@ -27,7 +32,7 @@ def folder(tmp_path):
 def test_values_and_options_are_changed_by_words(folder):
     words = ["requests=7", "share=1", "rates=[3]", "options.policy=srpt", "options.trace.rate=4", "jobs=2"]
     made = load("a_result", words, folder)
-    assert made.values == {"requests": 7, "share": 1, "rates": [3]} and made.jobs == 2
+    assert made.values == {"requests": 7, "share": 1, "rates": [3], "tokens": TOKENS} and made.jobs == 2
     assert made.options == {"policy": "srpt", "trace": "chat", "trace.rate": 4} and made.published == {"gain": 2.0}
 
 
@@ -36,7 +41,7 @@ def test_values_and_options_are_changed_by_words(folder):
     [
         (
             "request=7",
-            "request: unknown; did you mean requests?; what can be changed: requests, share, rates, jobs, options.NAME",
+            "request: unknown; did you mean requests?; what can be changed: requests, share, rates, tokens, jobs, options.",
         ),
         ("requests", "requests: changes are written key=value"),
         ("requests=many", "requests: many is of another kind than 100"),
@@ -44,6 +49,9 @@ def test_values_and_options_are_changed_by_words(folder):
         ("share=.nan", "share: .nan is of another kind than 0.5"),
         ("rates=[]", "rates: [] is of another kind"),
         ("rates=[a]", "rates: [a] is of another kind"),
+        ("tokens={chat:[1,2],code:[1]}", "tokens: {chat:[1,2],code:[1]} is of another kind"),
+        ("tokens={chat:[1,2],code:[1,-2]}", "tokens: {chat:[1,2],code:[1,-2]} is of another kind"),
+        ("tokens={chat:[1,2],code:5}", "tokens: {chat:[1,2],code:5} is of another kind"),
         ("requests=[", "requests: "),
         ("published.gain=1", "published.gain: is what was published"),
         ("title=x", "title: is what was published"),
@@ -79,3 +87,28 @@ def test_a_verdict_counts_what_was_judged():
     assert verdict(figures) == "agrees in direction of 1 of 1, size of 1 of 2"
     assert holds(figures)  # of a figure with a way the size is said, and fails nothing
     assert not holds([Figure("b", "1", "2", None, False)]) and not holds([Figure("a", "1", "1", False, True)])
+
+
+def test_what_can_be_changed_is_listed_once(folder):
+    with pytest.raises(UserError, match="changed: requests, share, rates, tokens, jobs, options.NAME$"):
+        load("a_result", ["jobs=2", "x=1"], folder)
+
+
+@pytest.mark.parametrize("ours", ["nan s", "at most inf x"])
+def test_a_figure_without_a_number_is_a_mistake_of_the_set_up(ours, monkeypatch):
+    monkeypatch.setattr(vtc_bound, "run", lambda _: [Figure("rate", "2 req/s", ours, True, None)])
+    with pytest.raises(UserError, match="vtc_bound: rate: nothing of it can be measured"):
+        load("vtc_bound").figures()
+
+
+@pytest.mark.parametrize("over", [0, np.float64(0)])
+def test_so_is_a_ratio_to_nothing(over, monkeypatch):
+    monkeypatch.setattr(vtc_bound, "run", lambda _: [Figure("rate", "2", f"{over / over}", True, None)])
+    with pytest.raises(UserError, match="vtc_bound: nothing of it can be measured"):
+        load("vtc_bound").figures()
+
+
+def test_and_a_summary_that_does_not_know():
+    assert Known({"a": 0})["a"] == 0
+    with pytest.raises(UserError, match="tpot_s_p50: nothing to measure it by .2 of 3 requests that count finished"):
+        Known({"tpot_s_p50": None, "finished": 2, "requests": 3})["tpot_s_p50"]

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from twin.cli.errors import UserError
 from twin.reproduce.experiment import Experiment
 from twin.reproduce.result import Figure, near
 from twin.reproduce.running import simulate
@@ -95,9 +96,11 @@ def _splitwise(experiment: Experiment) -> list[Figure]:
 def _knee(experiment: Experiment) -> list[Figure]:
     """Llama-3.1-8B on an H100, short contexts: below the knee a step is the reading of weights, above it arithmetic."""
     batches = experiment.values["batches"]
+    at = knee(H100_FLOPS * COMPUTE, H100_BYTES_PER_S * MEMORY, 2)
+    if len(batches) < 3 or batches != sorted(set(batches)) or not batches[0] < at < batches[-2]:
+        raise UserError(f"batches: {batches} must grow, from one below the knee at {at:.0f} to two beyond it")
     variants = [{"gpu": "h100", "model": "llama3.1-8b", "system": "textbook"} | at_once(batch, 1, 17) for batch in batches]
     measured = simulate(experiment, variants, rate_and_tpot)
-    at = knee(H100_FLOPS * COMPUTE, H100_BYTES_PER_S * MEMORY, 2)
     rates, tpots_s = map(list, zip(*measured, strict=True))
     below = [index for index, batch in enumerate(batches) if batch < at][-1]
     flat = tpots_s[below] / tpots_s[0]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twin.cli.errors import UserError
 from twin.reproduce.experiment import Experiment
 from twin.reproduce.own_trace import folder_of
 from twin.reproduce.result import Figure, near
@@ -22,6 +23,12 @@ PROMPTS_FIRST, CHUNKED = {"policy": "prefill_first"}, {"policy": "sarathi"}
 
 
 def run(experiment: Experiment) -> list[Figure]:
+    values = experiment.values
+    if len(values["rates"]) != 2 or values["rates"][0] >= values["rates"][1]:
+        raise UserError(f"rates: {values['rates']} must be two, the lower one first")
+    for name, (prompt, _, output, _, longest) in values["datasets"].items():
+        if prompt + output > longest:  # half of all would be drawn again and again
+            raise UserError(f"datasets: {name}: medians of {prompt} and {output} tokens are longer than {longest} together")
     return [*_stall(experiment), *_tiles(experiment), *_table_4(experiment), *_capacity(experiment)]
 
 

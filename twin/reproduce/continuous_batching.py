@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twin.cli.errors import UserError
 from twin.reproduce.experiment import Experiment
 from twin.reproduce.own_trace import folder_of
 from twin.reproduce.result import Figure, near
@@ -36,6 +37,8 @@ def late_latency_s(simulated: "Run") -> float:
 
 def draw_outputs(values: Mapping[str, Any], seed: int) -> np.ndarray:
     """Exponential lengths, rounded; those above `longest` are drawn again (`capped_exponential`); at least one."""
+    if values["mean_output_tokens"] > 100 * values["longest"]:  # nearly all would be drawn again and again
+        raise UserError(f"longest: {values['longest']} tokens are next to none of a mean of {values['mean_output_tokens']}")
     random = np.random.default_rng(seed)
     outputs = np.empty(0, dtype=int)
     while len(outputs) < values["requests"]:

@@ -1,5 +1,6 @@
 """The set-up of a published result: `conf/experiment/NAME.yaml`, with what the command line changes in it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from twin.reproduce.result import Figure
 
 FOLDER = CONF / "experiment"
+TOO_LITTLE = "nothing of it can be measured with so few requests or so short a time; change less of the set-up"
+NO_NUMBER = re.compile(r"\b(nan|inf)\b")
 TEXTS = ("title", "source", "alike", "why")  # of every experiment: in words, and nothing to change
 FIXED = (*TEXTS, "published")
 
@@ -36,7 +39,17 @@ class Experiment(NamedTuple):
 
     def figures(self) -> "list[Figure]":
         """Runs it. Raises UserError for an option that is wrong, PolicyError when a simulation fails."""
-        return list(import_module(f"twin.reproduce.{self.name}").run(self))
+        import numpy as np
+
+        try:
+            with np.errstate(divide="raise", invalid="raise"):
+                figures = list(import_module(f"twin.reproduce.{self.name}").run(self))
+        except (ZeroDivisionError, FloatingPointError) as error:  # a ratio to nothing
+            raise UserError(f"{self.name}: {TOO_LITTLE}") from error
+        for figure in figures:
+            if NO_NUMBER.search(figure.ours):
+                raise UserError(f"{self.name}: {figure.what}: {TOO_LITTLE}")
+        return figures
 
 
 def names() -> list[str]:
@@ -84,7 +97,7 @@ def _change(content: dict[str, Any], word: str) -> None:
     if key == "jobs":
         content[key] = value
         return
-    there = [name for name in content if name not in (*FIXED, "options")]
+    there = [name for name in content if name not in (*FIXED, "options", "jobs")]
     if key not in there:
         ways = ", ".join([*there, "jobs", "options.NAME"])
         raise UserError(f"{key}: unknown{nearest(key, there)}; what can be changed: {ways}")
@@ -94,7 +107,8 @@ def _change(content: dict[str, Any], word: str) -> None:
 
 
 def _same_kind(value: Any, before: Any) -> bool:
-    """Numbers for numbers (positive where they were), text for text, lists for lists of the same kind."""
+    """Numbers for numbers (positive where they were), text for text, lists for lists of the same kind; mappings keep their
+    keys, and the lists in them their lengths."""
     if isinstance(before, bool) or isinstance(value, bool):
         return isinstance(before, bool) and isinstance(value, bool)
     if isinstance(before, int):
@@ -104,5 +118,12 @@ def _same_kind(value: Any, before: Any) -> bool:
     if isinstance(before, list):
         return isinstance(value, list) and bool(value) and all(_same_kind(each, before[0]) for each in value)
     if isinstance(before, Mapping):
-        return isinstance(value, Mapping) and value.keys() == before.keys()
+        return (
+            isinstance(value, Mapping)
+            and value.keys() == before.keys()
+            and all(
+                _same_kind(value[key], old) and (not isinstance(old, list) or len(value[key]) == len(old))
+                for key, old in before.items()
+            )
+        )
     return isinstance(value, type(before))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from twin.cli.errors import UserError
 from twin.reproduce.experiment import Experiment
 from twin.reproduce.own_trace import folder_of
 from twin.reproduce.result import Figure
@@ -114,6 +115,8 @@ def load_table(values: Mapping[str, Any], rate: float, seed: int) -> dict[str, S
     random = np.random.default_rng(seed)
     users = np.where(random.random(count) < values["cold_share"], COLD, 1)
     users[0] = 1
+    if not (users == COLD).any():
+        raise UserError(f"requests, cold_share: none of {count:,} requests is cold")
     return {
         "arrival_s": np.cumsum(random.exponential(1 / rate, count)).tolist(),
         "prompt_tokens": [values["prompt_tokens"]] * count,

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from twin.cli.errors import UserError
 from twin.cli.processes import processes
 from twin.notebook import run
 from twin.reproduce.experiment import Experiment
@@ -16,7 +17,17 @@ Taken = TypeVar("Taken")
 
 def summary_of(simulated: "Run") -> dict[str, Any]:
     """The flat keys of summary.json."""
-    return dict(simulated.summary)
+    return Known(simulated.summary)
+
+
+class Known(dict[str, Any]):
+    """A summary in which what is asked for is a number. Raises UserError for a figure that nothing was measured of."""
+
+    def __getitem__(self, key: str) -> Any:
+        if (value := super().__getitem__(key)) is None:
+            of = f"{self.get('finished', 0):,} of {self.get('requests', 0):,} requests that count finished"
+            raise UserError(f"{key}: nothing to measure it by ({of}); more requests, or longer ones, are needed")
+        return value
 
 
 def simulate(experiment: Experiment, variants: Sequence[Mapping[str, Any]], take: Callable[["Run"], Taken]) -> list[Taken]:
@@ -40,4 +51,5 @@ class _Task(NamedTuple):
 def _carried_out(task: _Task) -> Any:
     simulated = run(task.options)
     assert not hasattr(simulated, "runs"), "an experiment varies its seeds itself"
+    simulated.summary = Known(simulated.summary)  # type: ignore[assignment]
     return task.take(simulated)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from twin.cli.errors import UserError
 from twin.reproduce.experiment import Experiment
 from twin.reproduce.own_trace import folder_of
 from twin.reproduce.result import Figure, near
@@ -35,6 +36,8 @@ def bound(prompt_weight: float, longest_prompt: int, output_weight: float, pool_
 
 def run(experiment: Experiment) -> list[Figure]:
     values, published = experiment.values, experiment.published
+    if len(values["rates_per_minute"]) != 2:
+        raise UserError(f"rates_per_minute: {values['rates_per_minute']} must be two, of who asks for less and for more")
     with folder_of({"clients": clients(values)}) as play:
         variants = [
             play["clients"] | {"cache.num_gpu_blocks": values["pool_tokens"], "policy": name} for name in ("vtc", "fcfs")
@@ -89,6 +92,8 @@ def services(simulated: "Run") -> Services:
     taken = steps["repeat"].cumsum().to_numpy()
     begin_s, stop_s = backlogged(table)
     within = (begin_s <= ends_s) & (ends_s <= stop_s)
+    if not within.any():
+        raise UserError("duration_s, rates_per_minute: at no time does each of the two clients have somebody waiting")
     got = {}
     for user in (FEW, MANY):
         got[user] = np.zeros(int(within.sum()))
