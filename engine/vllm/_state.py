@@ -45,7 +45,7 @@ class State:
 
     def begin(self) -> None:
         """A plan is about to be made."""
-        self.now = self.clock()
+        self.now = max(self.now, self.clock())  # the wall clock may be set back
         self.plans += 1
 
     def hits(self, request: Any) -> Any:
