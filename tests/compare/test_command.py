@@ -12,7 +12,7 @@ import pytest
 
 from tests.compare.folders import folder, sweep_folder
 from twin.cli.main import main
-from twin.compare.tables import latex
+from twin.compare.tables import LATEX, latex
 
 SMALL = (
     "system=textbook",
@@ -125,6 +125,13 @@ def test_the_same_comparison_writes_the_same_bytes():
         assert main(["compare", "a", "b", f"to={to}"]) == 0
     for path in Path("c").rglob("*.*"):
         assert path.read_bytes() == Path("d", path.relative_to("c")).read_bytes()
+
+
+def test_letters_that_tex_takes_for_others_are_named():
+    """In TeX's own text fonts < > | are other glyphs; the rest are commands."""
+    typed = "a<b>|c&d%e_f{g}"
+    told = "".join(LATEX.get(letter, letter) for letter in typed)
+    assert told == r"a\textless{}b\textgreater{}\textbar{}c\&d\%e\_f\{g\}"
 
 
 def test_latex_is_escaped_and_even():

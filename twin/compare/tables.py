@@ -20,7 +20,8 @@ HEAD = ("", "variant", "", "±", "difference", "±", "%", "")
 COLUMNS = ("scene", "figure", "unit", "variant", "value", "half_width", "baseline", "difference", "difference_half_width",
            "relative", "verdict", "seeds_or_sections", "confidence")  # fmt: skip
 LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-         "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "−": r"$-$", "–": "--"}  # fmt: skip
+         "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "±": r"$\pm$", "−": r"$-$", "–": "--",
+         "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}  # fmt: skip
 
 
 def cells(row: Row) -> tuple[str, ...]:
