@@ -40,6 +40,7 @@ class Carrier:
         self.takeover = Takeover(scheduler, self.state) if self.preemptive else None
         self.schedule = with_takeover(Scheduler.schedule) if self.preemptive else None
         self.admitted: list[str] = []  # in this plan
+        self.has_preempted = False  # in this plan
         self.refused: Any = None  # vLLM's request that has to wait, and all behind it
         self.arrivals = Arrivals(scheduler, twin, self.state)
         self.landing = Landing(scheduler, twin, self.state)
@@ -70,7 +71,8 @@ class Carrier:
             self.takeover.begin()
         if self.policy.on_plan is not None:
             self.policy.on_plan(self.view)
-        queue.planning, queue.closed, queue.head, queue.popped = True, False, None, None
+        queue.planning, queue.closed, queue.head, queue.popped, queue.asked = True, False, None, None, False
+        self.has_preempted = False
         try:
             yield
         finally:
@@ -125,6 +127,13 @@ class Carrier:
         if self.takeover is not None:
             self.takeover.ranks.add(record)  # type: ignore[arg-type]
 
+    def ask_for_head(self) -> None:
+        """At the end of a plan: `pick` may change what a policy remembers, so it is asked as often as by the core, which
+        asks for the head before it looks for seats and budget; vLLM does not where there are none."""
+        queue = self.queue
+        if self.policy.pick is not None and queue.queue and not (queue.asked or self.has_preempted):
+            queue.queue.head()
+
     # --- victims
 
     def _watch_allocations(self) -> None:
@@ -161,7 +170,7 @@ class Carrier:
         """It is about to be preempted. The tokens that this step had given it are not computed: the blocks that they would
         have filled must not be found by others. (vLLM lets them be found: docs/vllm.md.)"""
         record: Record = request.twin_record
-        request.priority = 0
+        request.priority, self.has_preempted = 0, True
         if empty := {block.block_id for block in self.state.filled_now(record)}:
             self.scheduler.kv_cache_manager.block_pool.evict_blocks(empty)
 

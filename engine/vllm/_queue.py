@@ -34,6 +34,7 @@ class PolicyQueue(RequestQueue):
         self.planning = False
         self.closed = False  # the policy lets nobody else in, in this step
         self.head: Record | None = None  # whom vLLM was shown, in this turn of its loop
+        self.asked = False  # the policy was asked for the head, and nobody has come in since
         self.popped: Record | None = None  # whom it took then: it has come in, or is set aside
         self.elsewhere: dict[Record, None] = {}  # aside, refused, blocked
         self.on_turn: Callable[[], None] = lambda: None  # at each turn of the loop that admits
@@ -88,6 +89,7 @@ class PolicyQueue(RequestQueue):
         if not self.asks_for_head():
             return True
         head: Any = self.queue.head()
+        self.asked = True
         if head is None or head.place != QUEUE:  # `pick` chose one that is passed over: nobody comes before it
             return False
         self.head = head
@@ -108,7 +110,7 @@ class PolicyQueue(RequestQueue):
             return request
         self.queue.pop(record)
         record.place = None
-        self.popped = record
+        self.popped, self.asked = record, False
         return request
 
     def remove_request(self, request: Any) -> None:

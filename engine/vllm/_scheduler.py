@@ -122,6 +122,7 @@ class TwinScheduler(Scheduler):
     def _update_after_schedule(self, scheduler_output: Any) -> None:
         if self.twin_carrier is not None:
             self.twin_carrier.has_come_in()
+            self.twin_carrier.ask_for_head()
         super()._update_after_schedule(scheduler_output)
         if self.twin_carrier is not None:
             self.twin_carrier.landing.launched(scheduler_output)
