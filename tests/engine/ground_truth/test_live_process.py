@@ -116,7 +116,10 @@ SMALL = ["trace=synthetic", "trace.prompt_tokens=8", "trace.output_tokens=4", "t
         (["vllm.python=/nowhere/python"], "vllm.python=/nowhere/python: no such file or directory"),
         (["scheduler.async_scheduling=true"], "scheduler.async_scheduling=true: runs can be replayed with false alone"),
         (["policy=vtc"], "policy=vtc: policy Vtc has on_"),
-        (["trace.prompt_tokens=2000", "trace.max_prompt_tokens=null"], "request 0 can never be served: prompt of 2000 tokens leaves no room"),
+        (
+            ["trace.prompt_tokens=2000", "trace.max_prompt_tokens=null"],
+            "request 0 can never be served: prompt of 2000 tokens leaves no room",
+        ),
         (["system=vllm-0.21"], "vLLM 0.32 is compared, whose rules are those of system=vllm-0.32"),
         (["predictor=history", "policy=sjf"], "predictor=history: it learns while it serves"),
         (["validate.loads=0.5,0.5"], "each of them once"),
