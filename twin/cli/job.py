@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twin import __version__, predictors_registry
+from twin.cli import signals
 from twin.cli.compose import Composed
 from twin.cli.errors import UserError, naming
 from twin.cli.machine import Machine, block_bytes, machine, resolve_sizes
@@ -41,12 +42,16 @@ DISTRIBUTIONS = ("numpy", "simpy", "hydra-core", "pandas", "pyarrow")  # whose v
 
 
 class Relay:
-    """A callable whose receiver is set later: a simulation is built before the file is opened that it writes to."""
+    """A callable whose receiver is set later: a simulation is built before the file is opened that it writes to.
+
+    An interruption waits until a step is written: half of one would spoil the file.
+    """
 
     receiver: Callable[[dict[str, Any]], None]
 
     def __call__(self, step: dict[str, Any]) -> None:
-        self.receiver(step)
+        with signals.held():
+            self.receiver(step)
 
 
 class Backend:

@@ -67,11 +67,11 @@ class DecisionLog:
         if self.keep:
             self.sequences.append(request)
 
-    def landed(self, batch: Batch, ended: list[Request]) -> None:
-        """The batch has landed."""
+    def landed(self, batch: Batch, ended: list[Request]) -> dict[str, Any] | None:
+        """The batch has landed: its row, ready for `emit`; None for what is not a step."""
         row = self.rows.pop(batch, None)
         if row is None:
-            return
+            return None
         state = self.scheduler.state
         tables: dict[str, list[int]] = {}
         references: dict[str, int] = {}
@@ -86,4 +86,4 @@ class DecisionLog:
         row["ref_counts"] = dict(sorted(references.items(), key=lambda item: int(item[0])))
         row["free_blocks"] = state.pool.num_free
         row["copies"] = [list(copy) for copy in batch.copies]
-        self.emit(row)
+        return row

@@ -134,10 +134,12 @@ class VirtualDevice:
             self.end(request)
         for request in scheduler.paused_now:
             self.on_pause(request)
+        row = None if self.log is None else self.log.landed(batch, ended)
         if batch.features is not None or batch.preempted:
             self.steps.add_step(state, batch, during, start_s, end_s, blocks, tokens)
-        if self.log is not None:
-            self.log.landed(batch, ended)
+        if row is not None:  # right behind the other record: an interruption finds neither, or both
+            assert self.log is not None
+            self.log.emit(row)
 
     def _watch_for_livelock(self, preemptions: int) -> None:
         """All that is computed is lost again before it yields a token: the run would go on for ever."""
