@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.attention.base import AttentionBackend
 from engine.attention.torch_backend import TorchAttention
-from engine.device import device_for
+from engine.device import Clock, device_for
 from engine.executor import Executor
 from engine.model.transformer import Transformer
 from engine.offline import Engine, Output
@@ -29,12 +29,15 @@ BOTH = (SYNCHRONOUS, ASYNCHRONOUS)
 
 
 class SteppedEngine(Engine):
-    """`amend` may write more into the requests of a run (users, priorities, pauses); `prepare` sees its executor."""
+    """`amend` may write more into the requests of a run (users, priorities, pauses); `prepare` sees its executor.
+
+    The clock of `generate` is not read: time is the scenario's.
+    """
 
     amend: Callable[[list[ScenarioRequest]], None] | None = None
     prepare: Callable[[Executor], None] | None = None
 
-    def _run(self, scenario: Scenario, executor: Executor, predictor: Predictor | None) -> Outcome:
+    def _run(self, scenario: Scenario, executor: Executor, predictor: Predictor | None, clock: Clock) -> Outcome:
         if self.amend is not None:
             self.amend(scenario.requests)
         if self.prepare is not None:
