@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.ground_truth.options import OWN, SECTIONS, Own, check, own_words, refuse_others, tolerances
 from engine.ground_truth.recording import RecordingError
@@ -48,7 +48,8 @@ def main(words: list[str]) -> int:
 
 
 def _recorded(own: Own, composed: Composed, command: str) -> int:
-    from twin.cli.folder import claim, release
+    from engine.ground_truth.report import save
+    from twin.cli.folder import claim, release, writing
 
     study = _opened(own.recorded, own, composed)
     folder = claim(composed.run_dir, composed.given("hydra.run.dir"))
@@ -59,7 +60,8 @@ def _recorded(own: Own, composed: Composed, command: str) -> int:
     with streams.work_first():
         try:
             _compare(study)
-            _save(folder, study, config, command)
+            with writing(folder) as files:
+                save(files, study, config, command)
         except BaseException:
             release([folder])
             raise
@@ -72,7 +74,8 @@ def _live(own: Own, composed: Composed, command: str) -> int:
     from engine.ground_truth.live.plan import make_plan
     from engine.ground_truth.live.process import VllmFailed
     from engine.ground_truth.live.session import pinned, play
-    from twin.cli.folder import claim
+    from engine.ground_truth.report import save
+    from twin.cli.folder import claim, writing
 
     options = composed.values["vllm"]
     options["cores"] = pinned(options)
@@ -99,7 +102,8 @@ def _live(own: Own, composed: Composed, command: str) -> int:
         print(f"capacity of this vLLM: {played.requests_per_s:.3g} requests/s", flush=True)
         study = _opened([place / "recorded" / name for name in played.names], own, composed)
         _compare(study)
-        _save(folder, study, plan.config | {"fit": own.fit, "predict": own.predict}, command)
+        with writing(folder) as files:
+            save(files, study, plan.config | {"fit": own.fit, "predict": own.predict}, command)
         return _show(study, folder)
 
 
@@ -126,18 +130,6 @@ def _compare(study: Study) -> None:
             study.predict()
         except RecordingError as error:
             raise UserError(f"recorded: {error}") from error
-
-
-def _save(folder: Path, study: Study, config: dict[str, Any], command: str) -> None:
-    from engine.ground_truth.report import save
-    from twin.results.atomic import OutputError
-    from twin.results.folder import RunFolder
-
-    try:
-        with RunFolder(folder) as files:
-            save(files, study, config, command)
-    except OutputError as error:
-        raise UserError(f"hydra.run.dir={folder}: {error}") from error
 
 
 def _show(study: Study, folder: Path) -> int:

@@ -244,7 +244,7 @@ def _spread(summaries: Sequence[Summary], metric: str) -> float | None:
     if None in values:
         return None
     mean = float(np.mean(values))
-    return max(abs(value - mean) for value in values) / abs(mean)
+    return max(abs(value - mean) for value in values) / abs(mean) if mean else None
 
 
 def simulate(recording: Recording, step_model: StepModel, at_once: bool = False) -> Record:

@@ -8,7 +8,7 @@ from engine.cli.status import status_line
 from engine.cli.words import torch_or_explain, users_mistakes
 from twin.cli import signals, streams
 from twin.cli.compose import Composed, compose
-from twin.cli.errors import UserError, one_line
+from twin.cli.errors import one_line
 from twin.cli.helptext import help_text, wants_help
 from twin.cli.quoting import key_of
 from twin.core.errors import PolicyError
@@ -41,7 +41,8 @@ def main(words: list[str]) -> int:
     from engine.validate.matrix import Matrix
     from engine.validate.options import as_lists
     from engine.validate.quiet import core_for, pinned
-    from twin.cli.folder import claim, release
+    from engine.validate.report import save
+    from twin.cli.folder import claim, release, writing
     from twin.cli.job import command_line
 
     command = command_line("validate", words)
@@ -63,7 +64,8 @@ def main(words: list[str]) -> int:
                 with signals.held():
                     message = _played(matrix)
                     matrix.conclude()
-                    _save(folder, matrix, cases[0].job.config, command)
+                    with writing(folder) as files:
+                        save(files, matrix, cases[0].job.config, command)
             except PolicyError as error:
                 release([folder])
                 streams.complain(f"twin validate: {one_line(str(error))}")
@@ -114,18 +116,6 @@ def _played(matrix: Matrix) -> str:
             raise
         return signals.in_words() if isinstance(error, KeyboardInterrupt) else one_line(str(error))
     return ""
-
-
-def _save(folder: Any, matrix: Matrix, config: dict[str, Any], command: str) -> None:
-    from engine.validate.report import save
-    from twin.results.atomic import OutputError
-    from twin.results.folder import RunFolder
-
-    try:
-        with RunFolder(folder) as files:
-            save(files, matrix, config, command)
-    except OutputError as error:
-        raise UserError(f"hydra.run.dir={folder}: {error}") from error
 
 
 def _show(matrix: Matrix, folder: Any, message: str) -> int:

@@ -155,6 +155,22 @@ def test_ctrl_c_leaves_finished_jobs_and_a_second_start_ends_the_rest(capsys):
     assert stamps()["policy=fcfs"] == before
 
 
+def test_ctrl_c_behind_the_last_job_promises_no_rest(capsys, monkeypatch):
+    from twin.sweep import launch
+
+    carry_through = launch.carry_through
+
+    def interrupted(*given):
+        carry_through(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(launch, "carry_through", interrupted)
+    status, rows = sweep("policy=fcfs,prefill_first", IN_PROCESS)
+    said = capsys.readouterr().err
+    assert status == 130 and set(statuses(rows).values()) == {"finished"}
+    assert "all 2 jobs have ended" in said and "rest" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

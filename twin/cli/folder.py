@@ -2,9 +2,15 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twin.cli.errors import UserError
+
+if TYPE_CHECKING:
+    from twin.results.folder import RunFolder
 
 
 def claim(run_dir: Path, given: bool, option: str = "hydra.run.dir") -> Path:
@@ -38,6 +44,19 @@ def release(made: list[Path]) -> None:
             folder.rmdir()
         except OSError:
             return  # someone has put something there: it stays, and so do its parents
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator["RunFolder"]:
+    """Its files, all of them or none. Raises `UserError` where they cannot be written."""
+    from twin.results.atomic import OutputError
+    from twin.results.folder import RunFolder
+
+    try:
+        with RunFolder(folder) as files:
+            yield files
+    except OutputError as error:
+        raise UserError(f"hydra.run.dir={folder}: {error}") from error
 
 
 def _created(folder: Path, made: list[Path]) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 from twin.cli import signals, streams
 from twin.cli.compose import Composed
 from twin.cli.errors import UserError
-from twin.cli.folder import claim, release
+from twin.cli.folder import claim, release, writing
 from twin.cli.intervals import mean_and_half_width
 from twin.cli.job import Backend, Job, build
 from twin.cli.options import check_options, is_number
@@ -93,15 +93,12 @@ def with_seed(composed: Composed, seed: int) -> Composed:
 
 def write_together(folder: Path, together: dict[str, Any]) -> None:
     """summary.json over all seeds. Raises UserError when it cannot be written."""
-    from twin.results.atomic import OutputError
-    from twin.results.folder import RunFolder
-
     try:
-        with RunFolder(folder) as files:
+        with writing(folder) as files:
             files.summary(together)
-    except OutputError as error:
+    except UserError:
         release([folder])
-        raise UserError(f"hydra.run.dir={folder}: {error}") from error
+        raise
 
 
 def rows_of(together: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -215,8 +215,11 @@ def _finish(plan: "Plan", status: int, why: str, page: bool) -> int:
     show(plan, rows)
     failed = [row for row in rows if row["status"] == "failed"]
     if status != DONE:
-        again = f"the same command with hydra.sweep.dir={plan.folder} runs the rest"
-        streams.complain(f"twin run: {why}; {len(rows):,} of {len(plan.jobs):,} jobs have ended, {again}")
+        ended = f"all {len(rows):,} jobs have ended"
+        if len(rows) < len(plan.jobs):
+            again = f"the same command with hydra.sweep.dir={plan.folder} runs the rest"
+            ended = f"{len(rows):,} of {len(plan.jobs):,} jobs have ended, {again}"
+        streams.complain(f"twin run: {why}; {ended}")
         return status
     if failed:
         first = f"{failed[0]['job']}: {failed[0]['reason']}"

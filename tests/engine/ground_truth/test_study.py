@@ -9,8 +9,8 @@ import pytest
 from engine.ground_truth.reading import read_recordings
 from engine.ground_truth.recording import Part, RecordedRequest, RecordedStep, Recording, RecordingError, Settings
 from engine.ground_truth.steps import alike, outside_range, pooled
-from engine.ground_truth.study import SATURATED, TOO_FEW, Study, grouped, offered_load, simulate
-from engine.validate.comparison import OUTSIDE, WITHIN
+from engine.ground_truth.study import SATURATED, TOO_FEW, Study, _spread, grouped, offered_load, simulate
+from engine.validate.comparison import KEYS, OUTSIDE, WITHIN
 from engine.validate.options import LATENCIES, STATISTICS
 from engine.validate.steps import Step
 from tests.engine.ground_truth.small import cached, chunked
@@ -158,6 +158,10 @@ def test_vllms_own_spread_by_hand(four, monkeypatch):
     assert spread.runs == ("calm", "calm_again") and spread.of["tpot mean"] == pytest.approx(1 / 21.2)
     (row,) = [row for row in study.cases[0].rows if row.metric == "tpot mean"]
     assert row.spread == pytest.approx(1 / 21.2)
+
+
+def test_a_figure_that_is_zero_in_every_run_has_no_spread():
+    assert _spread([{KEYS["ttft mean"]: 0.0}, {KEYS["ttft mean"]: 0.0}], "ttft mean") is None
 
 
 def test_one_run_alone_is_not_predicted(four, monkeypatch):
